@@ -1,0 +1,3 @@
+from lensproof.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""One module per command: read its inputs, call the library, write its outputs."""

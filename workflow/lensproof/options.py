@@ -1,0 +1,61 @@
+"""Command-line options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+checkpoint = click.option(
+    "--checkpoint", "checkpoint", type=FOLDER, required=True, help="Folder of the checkpoint, results/checkpoints/NAME."
+)
+sequences = click.option("--sequences", type=FILE, required=True, help="Token sequences made by `lensproof sequences`.")
+out = click.option("--out", type=FILE, required=True, help="File to write.")
+
+
+def machine(command: Callable) -> Callable:
+    """Options of every step that runs a model: device, precision of the weights, threads."""
+    for option in (
+        click.option("--threads", type=click.IntRange(1), help="Threads to use; all cores by default."),
+        click.option("--precision", type=click.Choice(["float32", "bfloat16", "float16"]), default="float32"),
+        click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto"),
+    ):
+        command = option(command)
+    return command
+
+
+def use_threads(threads: int | None) -> None:
+    """Let torch use so many threads."""
+    import torch
+
+    if threads:
+        torch.set_num_threads(threads)
+
+
+def numbers(text: str) -> list[int]:
+    """``"0,1,2"`` as numbers.
+
+    Raises:
+        click.BadParameter: something else stands there.
+    """
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is not a list of whole numbers with commas") from error
+
+
+def layers(text: str, depth: int) -> list[int]:
+    """``all``, or layers with commas, each in 0 .. depth.
+
+    Raises:
+        click.BadParameter: a layer that the model does not have.
+    """
+    chosen = list(range(depth + 1)) if text == "all" else numbers(text)
+    for layer in chosen:
+        if not 0 <= layer <= depth:
+            raise click.BadParameter(f"layer {layer} is out of range: the model has layers 0 to {depth}")
+    return chosen
