@@ -1,0 +1,1 @@
+"""Fetch, verify and load models; know where each architecture keeps its parts."""

@@ -1,0 +1,1 @@
+"""Run a model and keep its residual states and writes."""
