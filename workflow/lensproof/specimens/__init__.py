@@ -1,0 +1,1 @@
+"""Models made for a purpose: tiny random ones of each architecture."""

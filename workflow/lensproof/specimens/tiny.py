@@ -1,0 +1,91 @@
+"""Tiny models with random weights, saved as ordinary checkpoints: for smoke runs and tests.
+
+Norm gains and biases are drawn away from 1 and 0, so that code that forgets one of them gives wrong numbers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+
+from lensproof.config import RandomSource
+from lensproof.errors import LensproofError
+
+BOS, EOS = "<bos>", "<eos>"
+# Architectures that put a BOS token in front of every text.
+WITH_BOS = {"gemma3_text"}
+TEXT = (
+    "The boat that left the harbour this morning was carrying bread, lamps and letters for the people on the island.",
+    "After the rain the children ran down to the river, where the water had covered the stones and the lower path.",
+    "She asked the baker whether there was anything left, and he gave her the two loaves from the back of the shop.",
+)
+
+
+def build(spec: RandomSource, out: str | Path) -> None:
+    """Write a random model of ``spec`` and a byte-level tokenizer to the folder ``out``.
+
+    Raises:
+        LensproofError: the library has no such architecture, or the sizes do not go together.
+    """
+    if spec.width % spec.heads:
+        raise LensproofError(f"a width of {spec.width} does not divide among {spec.heads} heads")
+    model = random_model(spec)
+    model.save_pretrained(out)
+    random_tokenizer(spec).save_pretrained(out)
+
+
+def random_model(spec: RandomSource) -> torch.nn.Module:
+    """The model of ``spec`` in evaluation mode; the same seed gives the same weights."""
+    kinds = ["full_attention" if index % 2 else "sliding_attention" for index in range(spec.layers)]
+    windowed = {"sliding_window": spec.window, "layer_types": kinds} if spec.architecture != "llama" else {}
+    try:
+        config = AutoConfig.for_model(
+            spec.architecture,
+            vocab_size=spec.vocabulary,
+            hidden_size=spec.width,
+            intermediate_size=3 * spec.width,
+            num_hidden_layers=spec.layers,
+            num_attention_heads=spec.heads,
+            num_key_value_heads=max(1, spec.heads // 2),
+            head_dim=spec.width // spec.heads,
+            max_position_embeddings=512,
+            tie_word_embeddings=spec.tied,
+            bos_token_id=0,
+            eos_token_id=1,
+            **windowed,
+        )
+        model = AutoModelForCausalLM.from_config(config).eval()
+    except ValueError as error:
+        raise LensproofError(f"no random model of architecture {spec.architecture!r}: {error}") from error
+    _draw(model, torch.Generator().manual_seed(spec.seed))
+    return model
+
+
+def _draw(model: torch.nn.Module, generator: torch.Generator) -> None:
+    with torch.no_grad():
+        for parameter in model.parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            if parameter.ndim == 1:
+                parameter.add_(0.3 * noise)
+            else:
+                parameter.copy_(1.5 * noise / parameter.shape[-1] ** 0.5)
+
+
+def random_tokenizer(spec: RandomSource) -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer of the vocabulary's size, with a BOS in front where the architecture wants one."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=spec.vocabulary,
+        special_tokens=[BOS, EOS],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(TEXT, trainer)
+    if spec.architecture in WITH_BOS:
+        tokenizer.post_processor = processors.TemplateProcessing(single=f"{BOS} $A", special_tokens=[(BOS, 0)])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=BOS, eos_token=EOS)
