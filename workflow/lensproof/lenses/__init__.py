@@ -1,0 +1,1 @@
+"""Fixed readings of the residual stream: logit lens, Jacobian lens."""

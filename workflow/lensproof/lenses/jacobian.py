@@ -1,0 +1,223 @@
+"""The Jacobian lens: one matrix per layer, the model's mean linear response to a state of that layer.
+
+For one prompt of T tokens, with V the positions ``skip .. T-2`` as both sources and targets,
+
+    J_l = 1/|V| * sum over t in V, sum over t' in V with t' >= t of  d h_L(t') / d h_l(t),
+
+and the lens is the mean over prompts. Entry ``[i, j]`` is the derivative of output i by input j, so a state is
+transported as ``h @ J.T``. The target is the last block's output, before the final norm; reading applies the
+norm and the unembedding to the transported state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lensproof.checkpoints.anatomy.decoder import Decoder
+from lensproof.errors import LensproofError
+from lensproof.files import atomic, read_provenance, read_safetensors, write_safetensors
+from lensproof.progress import bar
+from lensproof.streams.trace import residuals
+
+
+@dataclass(frozen=True)
+class JacobianLens:
+    """A fitted lens.
+
+    ``matrices`` maps a layer (0 the embedding, L the last block's output) to ``J`` ``[d, d]`` in float32.
+    """
+
+    matrices: dict[int, Tensor]
+    prompts: int
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def width(self) -> int:
+        """Width of the residual stream, d."""
+        return next(iter(self.matrices.values())).shape[0]
+
+    def transport(self, x: Tensor, layer: int) -> Tensor:
+        """Last-layer states ``[..., d]`` that the lens expects from states ``x`` ``[..., d]`` of ``layer``."""
+        if layer not in self.matrices:
+            raise LensproofError(f"the Jacobian lens has no layer {layer} (it has {_ranges(self.matrices)})")
+        return (x.float() @ self.matrices[layer].to(x.device).T).to(x.dtype)
+
+
+def fit(
+    decoder: Decoder, tokens: Tensor, *, skip: int = 16, cotangents: int = 16, progress: str | None = None
+) -> JacobianLens:
+    """Fit the lens on prompts of one length.
+
+    Positions before ``skip`` serve as context only; the last position is neither source nor target.
+
+    Args:
+        tokens: ids ``[P, T]``.
+        skip: positions left out at the start of each prompt.
+        cotangents: output dimensions differentiated at once; it changes memory and speed, not the result.
+        progress: text of a progress bar, or None.
+
+    Raises:
+        LensproofError: no prompt is longer than ``skip + 1``, or the model is in training mode with dropout.
+    """
+    return combine(
+        fit_prompt(decoder, prompt, skip=skip, cotangents=cotangents, progress=progress) for prompt in tokens
+    )
+
+
+def fit_prompt(
+    decoder: Decoder, prompt: Tensor, *, skip: int = 16, cotangents: int = 16, progress: str | None = None
+) -> JacobianLens:
+    """The lens of a single prompt ``[T]``; with ``T <= skip + 1`` it is empty and counts no prompt."""
+    refuse_dropout(decoder)
+    last = len(prompt) - 1
+    if last <= skip:
+        return JacobianLens({}, 0)
+    with torch.no_grad():
+        return JacobianLens(_mean_jacobians(decoder, prompt, skip, last, cotangents, progress), 1)
+
+
+def _mean_jacobians(
+    decoder: Decoder, prompt: Tensor, skip: int, last: int, cotangents: int, progress: str | None
+) -> dict[int, Tensor]:
+    states = residuals(decoder, prompt[None, :last])[:, 0]
+    # Keys and values (or recurrent state) before the first source are constants of the map.
+    back = [
+        block.linearise(state[skip:], block.remember(state[None, :skip]))
+        for block, state in zip(decoder.blocks, states, strict=False)
+    ]
+    width, sources = decoder.width, last - skip
+    matrices = torch.empty(decoder.depth + 1, width, width, device=decoder.device)
+    starts = range(0, width, cotangents)
+    for start in bar(starts, progress, unit="batch") if progress else starts:
+        rows = torch.arange(start, min(start + cotangents, width), device=decoder.device)
+        gradient = torch.zeros(sources, len(rows), width, device=decoder.device, dtype=states.dtype)
+        gradient[:, torch.arange(len(rows)), rows] = 1.0
+        matrices[decoder.depth, rows] = gradient.float().mean(0)
+        for layer in reversed(range(decoder.depth)):
+            gradient = back[layer](gradient)
+            matrices[layer, rows] = gradient.float().mean(0)
+    return dict(enumerate(matrices.cpu()))
+
+
+def combine(lenses: Iterable[JacobianLens]) -> JacobianLens:
+    """The mean over prompts of lenses fitted on different prompts, each weighted by the prompts it saw.
+
+    Raises:
+        LensproofError: none of them saw a prompt long enough.
+    """
+    lenses = [lens for lens in lenses if lens.prompts]
+    total = sum(lens.prompts for lens in lenses)
+    if not total:
+        raise LensproofError("no prompt is long enough for the Jacobian lens: use longer prompts or a smaller skip")
+    matrices = {
+        layer: sum(lens.matrices[layer].double() * lens.prompts for lens in lenses).div(total).float()
+        for layer in lenses[0].matrices
+    }
+    return JacobianLens(matrices, total)
+
+
+def refuse_dropout(decoder: Decoder) -> None:
+    """Refuse a model any part of which is in training mode and drops activations.
+
+    Raises:
+        LensproofError: naming the first such module.
+    """
+    for name, module in decoder.model.named_modules() if decoder.model is not None else ():
+        rates = (getattr(module, "p", 0), getattr(module, "attention_dropout", 0))
+        if module.training and any(isinstance(rate, float) and rate > 0 for rate in rates):
+            raise LensproofError(f"{name or 'the model'} is in training mode with dropout: call model.eval() first")
+
+
+def save(path: str | Path, lens: JacobianLens, provenance: Mapping[str, Any]) -> None:
+    """Write a lens as safetensors, in float32.
+
+    Raises:
+        LensproofError: an entry is not finite, naming the layer.
+    """
+    _refuse_nonfinite(lens, path)
+    header = {**provenance, "jacobian_lens": {"prompts": lens.prompts, "width": lens.width}}
+    write_safetensors(path, {f"layer_{layer:03d}": matrix.float() for layer, matrix in lens.matrices.items()}, header)
+
+
+def load(path: str | Path, decoder: Decoder | None = None, weights: str | None = None) -> JacobianLens:
+    """Read a lens written by :func:`save`, or one in the reference ``.pt`` format.
+
+    Args:
+        decoder: the model it will be used with; its width and depth must fit.
+        weights: sha256 of that model's weights; compared where the lens records one.
+
+    Raises:
+        LensproofError: an entry is not finite (naming the layer), or the lens is another model's.
+    """
+    lens = load_reference(path) if Path(path).suffix == ".pt" else _load_safetensors(path)
+    _refuse_nonfinite(lens, path)
+    if decoder is not None:
+        _refuse_other_model(lens, decoder, weights, path)
+    return lens
+
+
+def _load_safetensors(path: str | Path) -> JacobianLens:
+    tensors, provenance = read_safetensors(path), read_provenance(path)
+    matrices = {int(name.removeprefix("layer_")): matrix.float() for name, matrix in sorted(tensors.items())}
+    return JacobianLens(matrices, provenance["jacobian_lens"]["prompts"], provenance)
+
+
+def save_reference(path: str | Path, lens: JacobianLens) -> None:
+    """Write a lens in the reference ``.pt`` format: ``J``, ``n_prompts``, ``source_layers``, ``d_model``.
+
+    That format counts layers by block: its layer k is block k's output, our layer k + 1, so our layer 0 (the
+    embedding) has no place in it and is left out. Matrices stay float32.
+    """
+    _refuse_nonfinite(lens, path)
+    layers = [layer for layer in lens.matrices if layer > 0]
+    content = {
+        "J": {layer - 1: lens.matrices[layer].float() for layer in layers},
+        "n_prompts": lens.prompts,
+        "source_layers": [layer - 1 for layer in layers],
+        "d_model": lens.width,
+    }
+    with atomic(path) as temporary:
+        torch.save(content, temporary)
+
+
+def load_reference(path: str | Path) -> JacobianLens:
+    """Read the reference ``.pt`` format; nothing in it is executed."""
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        given, layers = content["J"], [int(layer) for layer in content["source_layers"]]
+        matrices = {layer + 1: given[layer if isinstance(given, dict) else i] for i, layer in enumerate(layers)}
+        return JacobianLens({layer: matrix.float() for layer, matrix in matrices.items()}, int(content["n_prompts"]))
+    except FileNotFoundError as error:
+        raise LensproofError(f"{path} does not exist") from error
+    except Exception as error:
+        raise LensproofError(f"{path} is not a Jacobian lens in the reference format ({error})") from error
+
+
+def _refuse_nonfinite(lens: JacobianLens, path: str | Path) -> None:
+    for layer, matrix in lens.matrices.items():
+        if not torch.isfinite(matrix).all():
+            raise LensproofError(f"{path}: layer {layer} of the Jacobian lens has an entry that is not finite")
+
+
+def _refuse_other_model(lens: JacobianLens, decoder: Decoder, weights: str | None, path: str | Path) -> None:
+    if lens.width != decoder.width:
+        raise LensproofError(f"{path} was fitted on a model of width {lens.width}, this one has {decoder.width}")
+    if max(lens.matrices) > decoder.depth:
+        raise LensproofError(f"{path} has a layer {max(lens.matrices)}, this model ends at layer {decoder.depth}")
+    complete = lens.provenance and set(lens.matrices) != set(range(decoder.depth + 1))
+    if complete:
+        raise LensproofError(f"{path} covers {_ranges(lens.matrices)}, this model has layers 0 to {decoder.depth}")
+    recorded = lens.provenance.get("weights")
+    if recorded and weights and recorded != weights:
+        raise LensproofError(f"{path} was fitted on other weights (sha256 {recorded[:12]}, here {weights[:12]})")
+
+
+def _ranges(layers: Iterable[int]) -> str:
+    layers = sorted(layers)
+    return f"layers {layers[0]} to {layers[-1]}" if layers else "no layers"

@@ -1,0 +1,112 @@
+"""Readings: distributions over the vocabulary, and how far each is from the model's own.
+
+A last-layer state x reads as softmax(cap(W N(x))). Comparing thousands of states with a model of a large
+vocabulary is mostly one matrix product, so the vocabulary is walked in chunks that stay in cache, keeping for each
+state only the log normaliser and the top token; the expected score under the model's distribution needs no logits,
+sum_v p_v w_v . N(x) being a product with one d-vector per position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lensproof.checkpoints.anatomy.decoder import Decoder
+
+# States and tokens of one tile of logits: about 4 MB in float32.
+ROWS, TOKENS = 1024, 1024
+
+
+class Summary(NamedTuple):
+    """Of the readings of states ``[..., d]``: log normaliser, top token and its log-probability, each ``[...]``."""
+
+    normaliser: Tensor
+    top: Tensor
+    log_probability: Tensor
+
+
+class Comparison(NamedTuple):
+    """Readings of C layers against the model's own: KL(model || reading) in nats, top token, its probability,
+    each ``[C, T]``."""
+
+    kl: Tensor
+    top: Tensor
+    confidence: Tensor
+
+
+def summarise(decoder: Decoder, x: Tensor) -> Summary:
+    """Normaliser and top token of the readings of last-layer states ``x`` ``[..., d]``, in float32.
+
+    The top token is found before the softcap, which can make ties but never changes the order.
+    """
+    flat = decoder.final_norm(x).flatten(0, -2)
+    parts = [_summarise_rows(decoder, rows) for rows in flat.split(ROWS)]
+    return Summary(*(torch.cat(part).view(x.shape[:-1]) for part in zip(*parts, strict=True)))
+
+
+def _summarise_rows(decoder: Decoder, normed: Tensor) -> Summary:
+    chunks = decoder.unembedding.split(TOKENS)
+    highest, normalisers = [], []
+    for weight in chunks:
+        raw = (normed @ weight.T).float()
+        logits = decoder.cap(raw)
+        highest.append(raw.amax(-1))
+        capped = highest[-1] if decoder.softcap is None else logits.amax(-1)
+        # The largest probability of a tile gives its normaliser in one pass over the tile.
+        normalisers.append(capped - logits.softmax(-1).amax(-1).log())
+    best, where = torch.stack(highest).max(0)
+    normaliser = torch.stack(normalisers).logsumexp(0)
+    top = torch.empty_like(where)
+    for index in where.unique().tolist():
+        rows = where == index
+        top[rows] = index * TOKENS + (normed[rows] @ chunks[index].T).argmax(-1)
+    return Summary(normaliser, top, decoder.cap(best) - normaliser)
+
+
+@dataclass(frozen=True)
+class NativeReading:
+    """The model's own output on one sequence, in the form that comparisons need.
+
+    ``normed`` N(x_L) ``[T, d]``; ``summary`` of its reading; ``expected`` sum_v p_v w_v ``[T, d]``; ``log_p`` the
+    distribution itself ``[T, V]``, kept only where a softcap makes it necessary.
+    """
+
+    normed: Tensor
+    summary: Summary
+    expected: Tensor
+    log_p: Tensor | None
+
+    @classmethod
+    def of(cls, decoder: Decoder, x: Tensor) -> NativeReading:
+        """From the last layer's states ``x`` ``[T, d]``."""
+        normed = decoder.final_norm(x)
+        log_p = decoder.logits(x).log_softmax(-1)
+        expected = (log_p.exp().to(x.dtype) @ decoder.unembedding).float()
+        return cls(normed, summarise(decoder, x), expected, None if decoder.softcap is None else log_p)
+
+
+@torch.no_grad()
+def compare(decoder: Decoder, native: NativeReading, x: Tensor) -> Comparison:
+    """Readings of last-layer states ``x`` ``[C, T, d]`` against the model's own at the same positions."""
+    summary = summarise(decoder, x)
+    if native.log_p is None:
+        difference = native.normed.float() - decoder.final_norm(x).float()
+        gap = torch.einsum("ctd,td->ct", difference, native.expected)
+    else:
+        gap = torch.stack([_capped_gap(decoder, native, state) for state in x])
+    kl = gap + summary.normaliser - native.summary.normaliser
+    return Comparison(kl.clamp_min(0), summary.top, summary.log_probability.exp())
+
+
+def _capped_gap(decoder: Decoder, native: NativeReading, x: Tensor) -> Tensor:
+    """Sum_v p_v (z_v of the model - z_v of the reading) with capped logits, for states ``[T, d]``."""
+    own = native.log_p + native.summary.normaliser[:, None]
+    return (native.log_p.exp() * (own - decoder.logits(x))).sum(-1)
+
+
+def distribution(decoder: Decoder, x: Tensor) -> Tensor:
+    """Probabilities ``[..., V]`` of the readings of last-layer states ``x`` ``[..., d]``, in float32."""
+    return decoder.logits(x).softmax(-1)
