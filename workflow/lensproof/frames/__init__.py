@@ -1,0 +1,1 @@
+"""Lexical reference frames: typical attention and the order-n flows."""

@@ -1,0 +1,168 @@
+"""Typical attention: what a block's attention returns on average, as an affine map of what it receives.
+
+LexFrame, section 3.3, equation (3): a(y) = a_mean + G (y - y_mean), with y what the attention module receives at
+a position (after the input norm where there is one) and a what it returns there (before any post-norm). G is a
+ridge regression on unlabelled text; its strength is chosen for each block by two-fold cross-validation over
+sequences on the grid ``ridge * trace(Y Y') / d``, ridge from 1e-7 to 1e3, eight per decade.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lensproof.checkpoints.anatomy.decoder import Decoder
+from lensproof.errors import LensproofError
+from lensproof.files import read_safetensors, write_safetensors
+from lensproof.progress import bar
+
+RIDGES = torch.logspace(-7, 3, 81, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class TypicalAttention:
+    """Typical attention of every block, in float32.
+
+    ``slope`` G ``[L, d, d]``, ``input_mean`` and ``output_mean`` ``[L, d]``, ``ridge`` the chosen relative
+    strengths ``[L]``, ``unexplained`` the cross-validated share of variance that G leaves ``[L]``.
+    """
+
+    slope: Tensor
+    input_mean: Tensor
+    output_mean: Tensor
+    ridge: Tensor
+    unexplained: Tensor
+
+    def __call__(self, block: int, y: Tensor) -> Tensor:
+        """Attention outputs ``[..., d]`` of block ``block`` for inputs ``y`` ``[..., d]``."""
+        slope = self.slope[block].to(y)
+        offset = self.output_mean[block] - self.slope[block] @ self.input_mean[block]
+        return torch.nn.functional.linear(y, slope, offset.to(y))
+
+
+@dataclass
+class Moments:
+    """Sums over positions, in float64, from which any ridge regression of a on y follows.
+
+    ``yy`` ``[d, d]``, ``ay`` ``[d, d]`` (rows a, columns y), ``y``, ``a`` ``[d]``, ``aa`` (sum of squares), ``n``.
+    """
+
+    yy: Tensor
+    ay: Tensor
+    y: Tensor
+    a: Tensor
+    aa: Tensor
+    n: int
+
+    @classmethod
+    def of(cls, y: Tensor, a: Tensor) -> Moments:
+        """Moments of inputs ``y`` and outputs ``a``, each ``[M, d]``."""
+        y, a = y.double(), a.double()
+        return cls(y.T @ y, a.T @ y, y.sum(0), a.sum(0), a.square().sum(), len(y))
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(*(getattr(self, name) + getattr(other, name) for name in ("yy", "ay", "y", "a", "aa", "n")))
+
+    def about(self, y_mean: Tensor, a_mean: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """``yy``, ``ay`` and ``aa`` about the given means instead of zero."""
+        yy = self.yy - torch.outer(self.y, y_mean) - torch.outer(y_mean, self.y) + self.n * torch.outer(y_mean, y_mean)
+        ay = self.ay - torch.outer(self.a, y_mean) - torch.outer(a_mean, self.y) + self.n * torch.outer(a_mean, y_mean)
+        aa = self.aa - 2 * self.a @ a_mean + self.n * a_mean @ a_mean
+        return yy, ay, aa
+
+    @property
+    def means(self) -> tuple[Tensor, Tensor]:
+        """Mean input and mean output."""
+        return self.y / self.n, self.a / self.n
+
+
+def calibrate(
+    decoder: Decoder, tokens: Tensor, *, batch: int = 4, ridges: Tensor = RIDGES, progress: str | None = None
+) -> TypicalAttention:
+    """Typical attention from one pass over calibration text; every position counts, position 0 too.
+
+    Args:
+        tokens: ids ``[N, T]``; even and odd sequences are the two folds.
+        batch: sequences that run at once; sums are in float64.
+        ridges: relative strengths to choose from.
+        progress: text of a progress bar, or None.
+
+    Raises:
+        LensproofError: fewer than two sequences.
+    """
+    if len(tokens) < 2:
+        raise LensproofError("typical attention needs at least two calibration sequences")
+    folds = [_moments(decoder, tokens[fold::2], batch, progress and f"{progress} ({fold + 1}/2)") for fold in (0, 1)]
+    fits = [solve(even, odd, ridges) for even, odd in zip(*folds, strict=True)]
+    return TypicalAttention(*(torch.stack(part).float() for part in zip(*fits, strict=True)))
+
+
+@torch.no_grad()
+def _moments(decoder: Decoder, tokens: Tensor, batch: int, progress: str | None) -> list[Moments]:
+    total: list[Moments] = []
+    batches = tokens.split(batch)
+    for part in bar(batches, progress, unit="batch") if progress else batches:
+        x = decoder.embed(part.to(decoder.device))
+        found = []
+        for block in decoder.blocks:
+            y = block.attention_input(x)
+            a = block.attention(y)
+            found.append(Moments.of(y.flatten(0, 1), a.flatten(0, 1)))
+            x = block.finish(x, a)
+        total = [old + new for old, new in zip(total, found, strict=True)] if total else found
+    return total
+
+
+def solve(even: Moments, odd: Moments, ridges: Tensor = RIDGES) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Slope, input mean, output mean, chosen ridge and unexplained share for one block.
+
+    The ridge has the smallest summed squared error of each fold predicted from the other; the slope is then fitted
+    on both folds with it.
+    """
+    loss = _held_out_error(even, odd, ridges) + _held_out_error(odd, even, ridges)
+    best = int(loss.argmin())
+    both = even + odd
+    y_mean, a_mean = both.means
+    yy, ay, aa = both.about(y_mean, a_mean)
+    strength = ridges[best] * yy.trace() / len(yy)
+    slope = torch.linalg.solve(yy + strength * torch.eye(len(yy), dtype=yy.dtype, device=yy.device), ay.T).T
+    return slope, y_mean, a_mean, ridges[best].to(yy), loss[best] / aa
+
+
+def _held_out_error(train: Moments, test: Moments, ridges: Tensor) -> Tensor:
+    """Summed squared error on ``test`` of the regression fitted on ``train``, for every ridge."""
+    means = train.means
+    yy, ay, _ = train.about(*means)
+    values, basis = torch.linalg.eigh(yy)
+    test_yy, test_ay, test_aa = test.about(*means)
+    slope = ay @ basis                                     # G = slope diag(weight) basis'
+    cross = ((test_ay @ basis) * slope).sum(0)
+    gram = (basis.T @ test_yy @ basis) * (slope.T @ slope)
+    weight = 1 / (values.clamp_min(0) + (ridges.to(yy) * yy.trace() / len(yy))[:, None])
+    return test_aa - 2 * weight @ cross + ((weight @ gram) * weight).sum(-1)
+
+
+def save(path: str | Path, typical: TypicalAttention, provenance: Mapping[str, Any]) -> None:
+    """Write typical attention as safetensors."""
+    write_safetensors(path, vars(typical), provenance)
+
+
+def load(path: str | Path, decoder: Decoder) -> TypicalAttention:
+    """Read typical attention for ``decoder``.
+
+    Raises:
+        LensproofError: it was calibrated on a model of another shape.
+    """
+    typical = TypicalAttention(**read_safetensors(path))
+    shape = (decoder.depth, decoder.width, decoder.width)
+    if tuple(typical.slope.shape) != shape:
+        raise LensproofError(
+            f"{path} is for a model with {typical.slope.shape[0]} blocks of width {typical.slope.shape[1]}, "
+            f"this one has {shape[0]} of {shape[1]}"
+        )
+    return TypicalAttention(**{name: part.to(decoder.device) for name, part in vars(typical).items()})
