@@ -1,0 +1,1 @@
+"""Text to documents, documents to token sequences."""
