@@ -1,0 +1,1 @@
+"""One module per experiment: a model and its data in, one row per trial out."""
