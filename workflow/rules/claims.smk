@@ -1,0 +1,76 @@
+# From estimates to verdicts. Each claim is a target: `snakemake --cores 2 claim_<id>`.
+
+CLAIMS = catalogue.experiments()
+
+
+rule judge:
+    """The verdict on one claim, with all that it rests on."""
+    input:
+        estimates=lambda wildcards: collect(
+            "results/estimates/{experiment}/{checkpoint}.parquet",
+            experiment=CLAIMS[wildcards.claim],
+            checkpoint=settings.checkpoints,
+        ),
+        claims="paper/published/claims.yaml",
+        published="paper/published/lexframe.yaml",
+    output:
+        "results/claims/{claim}.json",
+    log:
+        "results/logs/claims/{claim}.log",
+    params:
+        code=code_hash("judge"),
+        level=settings.level,
+        tied=" ".join(
+            f"--{'tied' if settings.registry.checkpoints[name].tied else 'untied'} {name}" for name in settings.checkpoints
+        ),
+    conda:
+        "../../envs/lensproof.yaml"
+    shell:
+        "lensproof --log {log} judge {wildcards.claim} {input.estimates} --level {params.level} {params.tied} --out {output}"
+
+
+rule collect_claims:
+    """All verdicts in one table."""
+    input:
+        collect("results/claims/{claim}.json", claim=CLAIMS),
+    output:
+        "results/claims.csv",
+    log:
+        "results/logs/claims.log",
+    params:
+        code=code_hash("collect_claims"),
+        level=settings.level,
+    conda:
+        "../../envs/lensproof.yaml"
+    shell:
+        "lensproof --log {log} collect-claims {input} --level {params.level} --out {output}"
+
+
+for claim in CLAIMS:
+
+    rule:
+        name:
+            f"claim_{claim}"
+        localrule: True
+        input:
+            f"results/claims/{claim}.json",
+
+
+rule claims:
+    """Every verdict."""
+    localrule: True
+    input:
+        "results/claims.csv",
+
+
+rule verify:
+    """Fail where a claim that should hold on this preset does not."""
+    localrule: True
+    input:
+        "results/claims.csv",
+    log:
+        "results/logs/verify.log",
+    conda:
+        "../../envs/lensproof.yaml"
+    shell:
+        "lensproof --log {log} verify"

