@@ -69,35 +69,36 @@ def _parents(module: str) -> list[str]:
     return [name for name in names if _path(name) is not None]
 
 
-@functools.cache
-def _parse(path: Path, stamp: tuple[int, int]) -> ast.Module:
-    return ast.parse(path.read_bytes(), filename=str(path))
-
-
-def _tree(module: str) -> ast.Module:
-    path = _path(module)
-    status = path.stat()
-    return _parse(path, (status.st_mtime_ns, status.st_size))
-
-
 def _imports(module: str) -> set[str]:
-    names: set[str] = set()
-    for node in ast.walk(_tree(module)):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                raise ImportError(f"{module}: relative imports are not followed; write the full name")
-            names.add(base)
-            names.update(f"{base}.{alias.name}" for alias in node.names)
-    return {name for name in names if _path(name) is not None}
+    return {name for name in _read(module)[0] if _path(name) is not None}
 
 
 def _tree_hash(module: str) -> str:
-    tree = _tree(module)
-    body = ast.dump(_Bare().visit(ast.parse(ast.unparse(tree))))
-    return hashlib.sha256(body.encode()).hexdigest()
+    return _read(module)[1]
+
+
+def _read(module: str) -> tuple[frozenset[str], str]:
+    """Names that a module imports, and the hash of its syntax tree; read again only where the file changed."""
+    path = _path(module)
+    status = path.stat()
+    return _parse(path, status.st_mtime_ns, status.st_size)
+
+
+@functools.cache
+def _parse(path: Path, modified: int, size: int) -> tuple[frozenset[str], str]:
+    tree = ast.parse(path.read_bytes(), filename=str(path))
+    names = frozenset(name for node in ast.walk(tree) for name in _named(node, path))
+    return names, hashlib.sha256(ast.dump(_Bare().visit(tree)).encode()).hexdigest()
+
+
+def _named(node: ast.AST, path: Path) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    if node.level:
+        raise ImportError(f"{path}: relative imports are not followed; write the full name")
+    return [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
 
 
 class _Bare(ast.NodeTransformer):
