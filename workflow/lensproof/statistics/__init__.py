@@ -1,0 +1,1 @@
+"""From trials to estimates: cluster bootstrap, contrasts, calibration error. Plain functions over arrays."""

@@ -1,0 +1,78 @@
+"""Percentile bootstrap that resamples whole clusters.
+
+A *cluster* is a document: its positions are not independent, so a resample takes all of them or none. Every
+statistic here is a function of sums over clusters, and a resample only changes how often each cluster counts.
+All resamples are therefore one matrix product, and every statistic computed from the same weights is paired.
+
+*Draws* are arrays whose first axis has ``resamples + 1`` entries: entry 0 is the sample itself, the others are
+the resamples. Arithmetic on draws (a difference, a mean over layers) gives the draws of the result.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Interval(NamedTuple):
+    """Point estimates with the ends of their intervals; arrays of one shape."""
+
+    point: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+
+
+def resampling_weights(clusters: int, resamples: int, seed: int) -> np.ndarray:
+    """How often each cluster counts: once in row 0, and as drawn with replacement in the other rows.
+
+    Args:
+        clusters: number of clusters, at least 2.
+        resamples: number of resamples.
+        seed: seed of the generator; the same seed gives the same resamples, hence paired statistics.
+
+    Returns:
+        Array (resamples + 1, clusters).
+
+    Raises:
+        ValueError: fewer than two clusters say nothing about how clusters vary.
+    """
+    if clusters < 2:
+        raise ValueError(f"a bootstrap over clusters needs at least 2 of them, not {clusters}")
+    generator = np.random.default_rng(seed)
+    drawn = generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=resamples)
+    return np.vstack([np.ones(clusters), drawn])
+
+
+def cluster_sums(values: np.ndarray, cell: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Sum ``values`` within cells.
+
+    Args:
+        values: (trials,), summed in float64.
+        cell: (trials,) index into the flattened ``shape``.
+        shape: clusters first, then any factors (method, layer, bin).
+
+    Returns:
+        Array of ``shape``.
+    """
+    return np.bincount(cell, weights=values, minlength=int(np.prod(shape))).reshape(shape)
+
+
+def weighted_sums(weights: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """Draws of a sum: (draws, clusters) and (clusters, ...) give (draws, ...)."""
+    return (weights @ sums.reshape(len(sums), -1)).reshape(len(weights), *sums.shape[1:])
+
+
+def mean_draws(weights: np.ndarray, sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Draws of a mean over trials (clusters count by their size); ``sums`` and ``counts`` are (clusters, ...)."""
+    return weighted_sums(weights, sums) / weighted_sums(weights, counts)
+
+
+def summarise(draws: np.ndarray, level: float) -> Interval:
+    """Point and percentile interval of draws (resamples + 1, ...).
+
+    An interval is not a number where any of its resamples is not defined: leaving those out would narrow it.
+    """
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    lo, hi = np.quantile(draws[1:], tails, axis=0)
+    return Interval(draws[0], lo, hi)
