@@ -1,0 +1,617 @@
+"""Rules, guards and verdicts: each kind in all its verdicts, each claim turned round by its estimates."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from pydantic import TypeAdapter
+from synthetic import METHODS, observations, paper_like
+
+from lensproof.claims import catalogue
+from lensproof.claims.entry import chain, entry
+from lensproof.claims.evidence import Evidence, Quantity, number
+from lensproof.claims.guards import check
+from lensproof.claims.models import claims, schema
+from lensproof.claims.published import values
+from lensproof.claims.rules import Rule
+from lensproof.claims.verdicts import COLUMNS, evidence, judge
+from lensproof.errors import LensproofError
+from lensproof.files import read_json, write_json, write_parquet
+from lensproof.provenance import record
+from lensproof.statistics.readings import estimate_readings
+
+PUBLISHED = catalogue.load("lexframe")
+CLAIMS = claims()
+LEVELS = ("smoke", "desk", "paper")
+
+
+def row(measure="kl", method="lexframe_1", point=0.0, half=0.0, **more) -> dict:
+    """A row of estimates around ``point``."""
+    common = {"checkpoint": "toy", "reference": None, "contrast": None, "layer": None, "numerator": math.nan}
+    sample = {"n": 640, "clusters": 64, "layers": 7, "resamples": 1000, "level": 0.95, "seed": 0, "unit": "nats"}
+    ends = {"lo": point - half, "hi": point + half}
+    return {**common, **sample, "measure": measure, "method": method, "point": point, **ends, **more}
+
+
+def case(*rows, checkpoint="toy", tied=None) -> Evidence:
+    """The evidence that ``rows`` are."""
+    own = row("accuracy", "model", 0.4, 0.01, layer=8)
+    return Evidence(checkpoint, [*rows, own], PUBLISHED, tied)
+
+
+def decide(rule: dict, *rows, level="desk", **about):
+    """What a rule, as data, says of rows."""
+    return TypeAdapter(Rule).validate_python(rule).decide(case(*rows, **about), level)
+
+
+# -- kinds of rule, in all their verdicts
+
+DIFFERENCE = {"measure": "kl", "method": "lexframe_1", "reference": "lexframe_0", "contrast": "difference"}
+DROP = {**DIFFERENCE, "contrast": "relative_drop"}
+OWN = {"measure": "kl", "method": "lexframe_1"}
+SIGN = {"kind": "sign", "quantity": DIFFERENCE, "sign": "negative"}
+PATH = "lexframe.table1.lexframe_1.kl"  # 0.16 for smollm3-3b
+
+
+def difference(point, half, **more):
+    return row(point=point, half=half, reference="lexframe_0", contrast="difference", **more)
+
+
+def drop(point, half):
+    return row(point=point, half=half, reference="lexframe_0", contrast="relative_drop")
+
+
+@pytest.mark.parametrize(
+    ("rule", "estimate", "verdict"),
+    [
+        (SIGN, difference(-0.5, 0.4), "reproduced"),
+        (SIGN, difference(0.5, 0.4), "contradicted"),
+        (SIGN, difference(-0.5, 0.6), "inconclusive"),
+        (SIGN, difference(-0.5, 0.5), "inconclusive"),  # an interval that touches 0 excludes nothing
+        ({**SIGN, "sign": "positive"}, difference(0.5, 0.4), "reproduced"),
+        ({**SIGN, "sign": "positive"}, difference(-0.5, 0.4), "contradicted"),
+        ({"kind": "at_least", "quantity": OWN, "value": 0.8}, row(point=0.875, half=0.0625), "reproduced"),
+        ({"kind": "at_least", "quantity": OWN, "value": 0.8}, row(point=0.85, half=0.06), "inconclusive"),
+        ({"kind": "at_least", "quantity": OWN, "value": 0.8}, row(point=0.7, half=0.05), "contradicted"),
+        ({"kind": "ratio_at_least", "quantity": DROP, "value": 0.5}, drop(0.8, 0.1), "reproduced"),
+        ({"kind": "ratio_at_least", "quantity": DROP, "value": 0.5}, drop(0.3, 0.1), "contradicted"),
+        ({"kind": "ratio_at_least", "quantity": DROP, "value": 0.5}, drop(0.55, 0.1), "inconclusive"),
+        ({"kind": "ratio_at_least", "quantity": DROP, "value": 0.5}, drop(0.8, math.nan), "inconclusive"),
+        ({"kind": "ratio_at_least", "quantity": DROP, "value": 0.5}, drop(math.nan, math.nan), "not testable"),
+        ({"kind": "equivalence", "quantity": DIFFERENCE, "margin": 0.03}, difference(0.01, 0.02), "reproduced"),
+        ({"kind": "equivalence", "quantity": DIFFERENCE, "margin": 0.03}, difference(0.01, 0.03), "inconclusive"),
+        ({"kind": "equivalence", "quantity": DIFFERENCE, "margin": 0.03}, difference(0.0, 0.04), "inconclusive"),
+        ({"kind": "equivalence", "quantity": DIFFERENCE, "margin": 0.03}, difference(-0.1, 0.05), "contradicted"),
+        ({"kind": "identity", "quantity": OWN, "value": 0, "tolerance": 1e-5}, row(point=9e-6), "reproduced"),
+        ({"kind": "identity", "quantity": OWN, "value": 0, "tolerance": 1e-5}, row(half=2e-5), "contradicted"),
+    ],
+)
+def test_a_rule_decides_on_the_whole_interval(rule, estimate, verdict):
+    outcome = decide(rule, estimate)
+    assert outcome.verdict == verdict
+    assert "\n" not in outcome.decisive.reason
+
+
+@pytest.mark.parametrize(
+    ("point", "half", "verdict"),
+    [
+        (0.17, 0.005, "reproduced"),
+        (0.17, 0.02, "inconclusive"),
+        (0.25, 0.01, "contradicted"),
+        (0.05, 0.01, "contradicted"),
+    ],
+)
+def test_within_compares_with_the_paper_on_the_papers_checkpoint(point, half, verdict):
+    rule = {"kind": "within", "quantity": OWN, "published": PATH, "absolute": 0.004, "relative": 0.1}  # 0.16 +- 0.02
+    assert decide(rule, row(point=point, half=half), checkpoint="smollm3-3b").verdict == verdict
+    elsewhere = decide(rule, row(point=point, half=half), checkpoint="smollm2-135m")
+    assert elsewhere.verdict == "not testable"
+    assert "no value for smollm2-135m" in elsewhere.decisive.reason
+
+
+def test_half_width_is_held_against_the_published_share():
+    rule = {"kind": "half_width_at_most", "quantity": OWN, "published": "lexframe.intervals.kl_max_share_of_value"}
+    assert decide(rule, row(point=1.0, half=0.11)).verdict == "reproduced"
+    assert decide(rule, row(point=1.0, half=0.13)).verdict == "contradicted"
+
+
+def pairs(first, second, half=0.1):
+    """Differences order 1 - order 0 and order 2 - order 1."""
+    return (
+        difference(first, half),
+        row(method="lexframe_2", point=second, half=half, reference="lexframe_1", contrast="difference"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict"),
+    [(-1, -1, "reproduced"), (-1, 1, "contradicted"), (-1, 0.05, "inconclusive"), (0.05, 1, "contradicted")],
+)
+def test_order_needs_every_paired_difference(first, second, verdict):
+    rule = {"kind": "order", "measure": "kl", "rising": ["lexframe_2", "lexframe_1", "lexframe_0"]}
+    assert decide(rule, *pairs(first, second)).verdict == verdict
+
+
+def test_order_uses_the_same_differences_in_either_direction():
+    rule = {"kind": "order", "measure": "kl", "rising": ["lexframe_0", "lexframe_1", "lexframe_2"]}
+    assert decide(rule, *pairs(1, 1)).verdict == "reproduced"
+    assert decide(rule, *pairs(-1, -1)).verdict == "contradicted"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "all_of", "any_of"),
+    [
+        (-1, -1, "reproduced", "reproduced"),
+        (-1, 1, "contradicted", "reproduced"),
+        (-1, 0, "inconclusive", "reproduced"),
+        (0, 1, "contradicted", "inconclusive"),
+        (1, 1, "contradicted", "contradicted"),
+    ],
+)
+def test_all_of_and_any_of(first, second, all_of, any_of):
+    other = {**DIFFERENCE, "method": "lexframe_2", "reference": "lexframe_1"}
+    rules = [SIGN, {**SIGN, "quantity": other}]
+    assert decide({"kind": "all_of", "rules": rules}, *pairs(first, second)).verdict == all_of
+    assert decide({"kind": "any_of", "rules": rules}, *pairs(first, second)).verdict == any_of
+
+
+def test_a_missing_estimate_is_not_testable_and_says_so():
+    outcome = decide(SIGN, row())
+    assert outcome.verdict == "not testable"
+    assert "no estimate of the layer-mean KL of lexframe_1 less that of lexframe_0" in outcome.decisive.reason
+    both = {"kind": "all_of", "rules": [SIGN, {"kind": "at_least", "quantity": OWN, "value": 1}]}
+    assert decide(both, row(point=2)).verdict == "not testable"
+    assert decide(both, row(point=0)).verdict == "contradicted"  # what contradicts does so whatever is missing
+
+
+def test_the_decisive_part_is_the_one_nearest_to_its_threshold():
+    rules = [SIGN, {**SIGN, "quantity": {**DIFFERENCE, "method": "lexframe_2", "reference": "lexframe_1"}}]
+    outcome = decide({"kind": "all_of", "rules": rules}, *pairs(-3, -0.2))
+    assert outcome.decisive.quantity.method == "lexframe_2"
+    assert len(outcome.parts) == 2
+
+
+def test_an_undefined_ratio_shows_its_numerator():
+    undefined = row(point=math.nan, half=math.nan, reference="lexframe_0", contrast="relative_drop", numerator=0.0004)
+    reason = decide({"kind": "ratio_at_least", "quantity": DROP, "value": 0.5}, undefined).decisive.reason
+    assert "not defined (numerator 0.0004" in reason
+
+
+def test_thresholds_by_level():
+    rule = {"kind": "at_least", "quantity": OWN, "value": {"smoke": 0.0, "desk": 0.5, "paper": 0.9}}
+    verdicts = [decide(rule, row(point=0.7, half=0.1), level=level).verdict for level in LEVELS]
+    assert verdicts == ["reproduced", "reproduced", "contradicted"]
+
+
+def test_layers_counted_from_the_last():
+    found = case(row(point=1.0, layer=7), row(point=2.0, layer=8), row(point=3.0, layer=0))
+    quantity = {"measure": "kl", "method": "lexframe_1"}
+    assert [found.find(Quantity(**quantity, layer=layer)).point for layer in ("L-1", "L", 0)] == [1.0, 2.0, 3.0]
+
+
+def test_numbers_have_three_digits_that_matter():
+    assert [number(value) for value in (0, 29.061, 5.657, -0.8162, 0.0104, 2e-7)] == [
+        "0", "29.1", "5.66", "-0.816", "0.0104", "2.0e-07"
+    ]  # fmt: skip
+
+
+# -- guards
+
+
+def test_guards_say_what_they_ask_and_found():
+    claim = CLAIMS["lexframe_tied_logit_lens_worse"]
+    guards = {guard.guard: guard.passes for guard in check(claim, case(tied=True), "desk")}
+    assert guards == {"min_clusters": True, "model_accuracy": True, "tied_embeddings": True}
+    assert not all(guard.passes for guard in check(claim, case(tied=False), "desk"))
+    with pytest.raises(LensproofError, match="--tied or --untied"):
+        check(claim, case(), "desk")
+
+
+def test_a_model_that_predicts_nothing_makes_a_claim_not_testable():
+    claim = CLAIMS["lexframe_order1_top1"]
+    rows = [row("top1", point=0.9, half=0.01), row("accuracy", "model", 0.02, 0.01, layer=8)]
+    verdict = judge("lexframe_order1_top1", claim, [Evidence("toy", rows, PUBLISHED)], "smoke")["checkpoints"][0]
+    assert verdict["verdict"] == "not testable"
+    assert verdict["outcome"] == "reproduced"  # what the rule alone would have said stays on record
+    assert "next tokens right (here: 0.0200 [0.0100, 0.0300])" in verdict["reason"]
+
+
+def test_few_documents_make_a_claim_not_testable():
+    rows = [row("top1", point=0.9, half=0.01, clusters=3)]
+    claim = CLAIMS["lexframe_order1_top1"]
+    found = Evidence("toy", [*rows, row("accuracy", "model", 0.4, 0.01, layer=8, clusters=3)], PUBLISHED)
+    verdict = judge("lexframe_order1_top1", claim, [found], "desk")["checkpoints"][0]
+    assert verdict["verdict"] == "not testable"
+    assert "needs at least 5 documents (here: 3)" in verdict["reason"]
+
+
+# -- every claim, on estimates that have the paper's values, and on others
+
+
+def paper_estimates(half=0.002, accuracy=0.4, **changes: float) -> list[dict]:
+    """Estimates with Table 1's values for SmolLM3-3B; ``changes`` are ``measure__method=value``.
+
+    ``share`` and ``embedding`` change the share of layers and the Top-1 at the embedding.
+    """
+    share, embedding = changes.pop("share", 1.0), changes.pop("embedding", 0.42)
+    points = {(m, method): pair[0] for method in METHODS for m, pair in PUBLISHED["table1"][method].items()}
+    points |= {tuple(key.split("__")): value for key, value in changes.items()}
+    model_ece = PUBLISHED["text"]["model_ece"][0]
+    rows = [row("accuracy", "model", accuracy, 0.005, layer=36), row("ece", "model", model_ece, half, layer=36)]
+    for (measure, method), point in points.items():
+        rows.append(row(measure, method, point, half))
+        for other in METHODS[: METHODS.index(method)]:
+            gap = point - points[measure, other]
+            rows.append(row(measure, method, gap, half, reference=other, contrast="difference"))
+            ratio = 1 - point / points[measure, other]
+            rows.append(row(measure, method, ratio, half, reference=other, contrast="relative_drop"))
+            rows.append(row(measure, method, share, half=0, reference=other, contrast="share_lower"))
+        if measure == "ece":
+            rows.append(row(measure, method, point - model_ece, half, reference="model", contrast="difference"))
+    gap = points["top1", "lexframe_1"] - embedding
+    rows.append(row("top1", "lexframe_1", gap, half, contrast="layer_mean_minus_layer", layer=0))
+    rows.append(row("top1", "lexframe_1", embedding, half, layer=0))
+    return rows
+
+
+CONTRARY = {
+    "lexframe_kl_falls_with_order": {"kl__lexframe_2": 0.5},
+    "lexframe_top1_rises_with_order": {"top1__lexframe_1": 0.5},
+    "lexframe_kl_falls_at_nearly_every_layer": {"share": 0.7},
+    "lexframe_order0_beats_lenses": {"kl__jacobian_lens": 0.5},
+    "lexframe_order1_halves_order0_kl": {"kl__lexframe_1": 0.6},
+    "lexframe_order1_top1": {"top1__lexframe_1": 0.7},
+    "lexframe_order1_embedding_lacks_context": {"embedding": 0.8},
+    "lexframe_tied_logit_lens_worse": {"kl__logit_lens": 2.0},
+    "lexframe_order1_calibrated_like_model": {"ece__lexframe_1": 0.2},
+    "lexframe_ece_not_monotone": {"ece__lexframe_1": 0.014, "ece__lexframe_2": 0.01, "half": 0.001},
+    "lexframe_table1_values": {"kl__lexframe_1": 0.3},
+    "lexframe_table1_intervals": {"half": 0.03},
+}
+
+
+def verdict_of(name: str, level="paper", tied=True, **estimates) -> dict:
+    found = Evidence("smollm3-3b", paper_estimates(**estimates), PUBLISHED, tied)
+    return judge(name, CLAIMS[name], [found], level)["checkpoints"][0]
+
+
+def test_every_claim_has_its_contrary_here():
+    assert set(CONTRARY) == set(CLAIMS) == set(catalogue.experiments())
+
+
+@pytest.mark.parametrize("name", CONTRARY)
+def test_the_papers_values_reproduce_and_other_values_contradict(name):
+    assert verdict_of(name)["verdict"] == "reproduced"
+    assert verdict_of(name, **CONTRARY[name])["verdict"] == "contradicted"
+    assert verdict_of(name, accuracy=0.01)["verdict"] == "not testable"
+
+
+NOT_BY_WIDTH = {"lexframe_table1_intervals", "lexframe_kl_falls_at_nearly_every_layer"}
+
+
+@pytest.mark.parametrize("name", sorted(set(CONTRARY) - NOT_BY_WIDTH))
+def test_wide_intervals_are_inconclusive(name):
+    assert verdict_of(name, half=40.0)["verdict"] == "inconclusive"
+
+
+def test_numbers_of_the_paper_are_tested_at_the_papers_level_only():
+    verdict = verdict_of("lexframe_table1_values", level="desk")
+    assert verdict["verdict"] == "not testable"
+    assert verdict["reason"] == "needs a run at the level paper (here: the level is desk)"
+
+
+def test_untied_embeddings_make_the_claim_on_tied_ones_not_testable():
+    assert verdict_of("lexframe_tied_logit_lens_worse", tied=False)["verdict"] == "not testable"
+
+
+# -- the catalogue and its schema
+
+
+def test_the_catalogue_names_what_each_claim_needs():
+    assert set(catalogue.experiments().values()) == {"lexframe/readings"}
+
+
+def test_the_catalogue_is_light():
+    code = (
+        "import sys; from lensproof.claims import catalogue; catalogue.experiments(); "
+        "print([name for name in ('pandas', 'numpy', 'pydantic', 'torch', 'rich') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_schema_of_claims_is_the_one_of_the_models(root):
+    stored = yaml.safe_load((root / "workflow/schemas/claims.schema.yaml").read_text())
+    assert stored == schema()
+    Draft202012Validator(stored).validate(catalogue.load("claims"))
+
+
+def test_expected_and_gated_claims():
+    """What the project must be able to say at its default level."""
+    at_desk = {name for name, claim in CLAIMS.items() if "desk" in claim.expected}
+    assert at_desk >= {
+        "lexframe_kl_falls_with_order",
+        "lexframe_order0_beats_lenses",
+        "lexframe_order1_halves_order0_kl",
+        "lexframe_order1_top1",
+        "lexframe_tied_logit_lens_worse",
+    }
+
+
+def test_published_values_by_path():
+    assert values(PUBLISHED, PATH) == {"smollm3-3b": 0.16, "olmo3-7b": 0.15}
+    assert set(values(PUBLISHED, "lexframe.intervals.kl_max_share_of_value").values()) == {0.12}
+    with pytest.raises(LensproofError, match=r"nothing is published at lexframe\.table1\.order_9\.kl"):
+        values(PUBLISHED, "lexframe.table1.order_9.kl")
+    with pytest.raises(LensproofError, match="one number, or one for each of smollm3-3b, olmo3-7b"):
+        values(PUBLISHED, "lexframe.table1.columns")
+
+
+GOOD = {
+    "paper": "lexframe", "group": "g", "location": "here", "statement": "s", "experiment": "readings",
+    "rule": {"kind": "at_least", "quantity": OWN, "value": 1}, "expected": ["desk"],
+}  # fmt: skip
+
+
+def published_folder(folder: Path, name="lexframe_c", **changes) -> Path:
+    """A folder of published values with one claim."""
+    write_json(folder / "claims.yaml", {"claims": {name: {**GOOD, **changes}}})
+    write_json(folder / "lexframe.yaml", PUBLISHED)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"satement": "typo"}, "unknown key claims.lexframe_c.satement: remove it"),
+        ({"paper": None}, "claims.lexframe_c.paper"),
+        ({"name": "c"}, "starts with its paper, lexframe_"),
+        ({"name": "Lexframe-C"}, "claims.Lexframe-C"),
+        ({"rule": {"kind": "guess"}}, "claims.lexframe_c.rule.*'guess'"),
+        ({"rule": {"kind": "at_least", "quantity": OWN}}, "claims.lexframe_c.rule.at_least.value is missing"),
+        ({"rule": {**GOOD["rule"], "value": {"desk": 1}}}, "value.PerLevel.smoke is missing"),
+        ({"rule": {"kind": "at_least", "quantity": {**OWN, "layer": "L+1"}, "value": 1}}, "layer"),
+        ({"rule": {"kind": "ratio_at_least", "quantity": OWN, "value": 1}}, "relative_drop"),
+        ({"expected": ["moon"]}, "claims.lexframe_c.expected.0"),
+        ({"expected": ["desk"], "levels": ["paper"]}, "expected names desk"),
+        ({"published": ["lexframe.table1.nothing"]}, "nothing is published at lexframe.table1.nothing"),
+        (
+            {"rule": {"kind": "within", "quantity": OWN, "published": "lexframe.nowhere", "absolute": 1}},
+            "nothing is published at lexframe.nowhere",
+        ),
+    ],
+)
+def test_a_wrong_claim_is_one_clear_line(tmp_path, changes, message):
+    with pytest.raises(LensproofError, match=message) as caught:
+        claims(published_folder(tmp_path, **changes))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_right_claim_passes(tmp_path):
+    assert list(claims(published_folder(tmp_path))) == ["lexframe_c"]
+
+
+def test_published_values_stand_in_one_place(root):
+    """The papers' numbers are in the papers' files; the words of a claim hold none."""
+    for name, claim in CLAIMS.items():
+        assert not re.search(r"\d\.\d|\d%", claim.statement), name
+    text = (root / "paper/published/lexframe.yaml").read_text() + (root / "paper/published/claims.yaml").read_text()
+    assert "seeds" not in text
+    assert "2610.22169v2" in text
+
+
+# -- entry level
+
+
+@pytest.fixture
+def traced(tmp_path, monkeypatch) -> Path:
+    """Estimates that rest on an observation, which rests on weights."""
+    monkeypatch.chdir(tmp_path)
+    weights, shard, estimates = Path("weights.bin"), Path("shard.parquet"), Path("estimates.parquet")
+    weights.write_bytes(b"w")
+    write_parquet(shard, pd.DataFrame({"a": [1]}), record("readings", {"weights": weights}))
+    write_parquet(estimates, pd.DataFrame({"a": [1]}), record("estimate_readings", {"shard": shard}))
+    return estimates
+
+
+def test_entry_level_follows_what_is_here_and_unchanged(traced):
+    assert [link.path for link in chain(traced)] == ["estimates.parquet", "shard.parquet", "weights.bin"]
+    assert entry(chain(traced)) == "from scratch"
+    Path("weights.bin").unlink()
+    assert entry(chain(traced)) == "from observations"
+
+
+def test_a_changed_observation_leaves_the_estimates_only(traced):
+    write_parquet("shard.parquet", pd.DataFrame({"a": [2]}), {})
+    assert entry(chain(traced)) == "from estimates"
+
+
+# -- commands, end to end on made-up observations
+
+
+def lensproof(*arguments, cwd=None) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "lensproof", *map(str, arguments)], capture_output=True, text=True, cwd=cwd
+    )
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """A folder in which two checkpoints were read and every claim but one was judged."""
+    folder = tmp_path_factory.mktemp("run")
+    files = []
+    for checkpoint, seed in (("tied-toy", 1), ("untied-toy", 2)):
+        shard = folder / f"results/observations/lexframe/readings/{checkpoint}/shard_000.parquet"
+        write_parquet(shard, observations(checkpoint=checkpoint, seed=seed), {})
+        files.append(f"results/estimates/lexframe/readings/{checkpoint}.parquet")
+        done = lensproof("estimate-readings", shard.relative_to(folder), "--out", files[-1], cwd=folder)
+        assert done.returncode == 0, done.stderr
+    flags = ["--level", "desk", "--tied", "tied-toy", "--untied", "untied-toy"]
+    judged = [name for name in CLAIMS if name != "lexframe_table1_intervals"]
+    script = (
+        "import sys; from lensproof.cli import cli\n"
+        f"for name in {judged!r}:\n"
+        f"    cli.main(['judge', name, *{files!r}, *{flags!r}, '--out', 'results/claims/' + name + '.json'], "
+        "standalone_mode=False)\n"
+        "assert 'torch' not in sys.modules, 'torch was imported'\n"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=folder, check=True, capture_output=True)
+    records = [f"results/claims/{name}.json" for name in judged]
+    done = lensproof("collect-claims", *records, "--level", "desk", "--out", "results/claims.csv", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_records_match_their_schema(run, root):
+    validator = Draft202012Validator(yaml.safe_load((root / "workflow/schemas/claim.schema.yaml").read_text()))
+    paths = sorted((run / "results/claims").glob("*.json"))
+    assert len(paths) == len(CLAIMS) - 1
+    for path in paths:
+        validator.validate(read_json(path))
+
+
+def test_a_record_holds_what_a_reviewer_needs(run):
+    found = read_json(run / "results/claims/lexframe_order1_halves_order0_kl.json")
+    assert found["published"][0]["values"] == [
+        {"checkpoint": "smollm3-3b", "value": 0.816}, {"checkpoint": "olmo3-7b", "value": 0.839}
+    ]  # fmt: skip
+    assert found["rule"]["data"]["value"] == 0.5
+    assert "at least 0.500" in found["rule"]["words"]
+    tied = found["checkpoints"][0]
+    assert (tied["checkpoint"], tied["verdict"], tied["entry"]) == ("tied-toy", "reproduced", "from observations")
+    assert tied["estimate"]["lo"] > 0.5
+    assert (tied["estimate"]["n"], tied["estimate"]["clusters"]) == (480, 12)
+    assert [value["quantity"] for value in tied["values"]] == [
+        "layer-mean KL of lexframe_0", "layer-mean KL of lexframe_1"
+    ]  # fmt: skip
+    assert [item["command"] for item in tied["inputs"]] == [
+        "snakemake --cores 2 results/estimates/lexframe/readings/tied-toy.parquet",
+        "snakemake --cores 2 results/observations/lexframe/readings/tied-toy/shard_000.parquet",
+    ]
+    assert found["provenance"]["step"] == "judge"
+
+
+def test_the_table_has_a_row_for_each_claim_and_checkpoint(run, root):
+    table = pd.read_csv(run / "results/claims.csv").astype({"n": "Int64"})
+    assert tuple(table.columns) == COLUMNS
+    assert len(table) == 2 * (len(CLAIMS) - 1) + 1
+    verdicts = table.set_index(["claim", "checkpoint"])["verdict"]
+    assert verdicts["lexframe_tied_logit_lens_worse", "tied-toy"] == "reproduced"
+    assert verdicts["lexframe_tied_logit_lens_worse", "untied-toy"] == "not testable"
+    absent = table[table["claim"] == "lexframe_table1_intervals"].iloc[0]
+    assert (absent["verdict"], absent["reason"]) == (
+        "not run", "build it with `snakemake --cores 2 claim_lexframe_table1_intervals`"
+    )  # fmt: skip
+    validator = Draft202012Validator(yaml.safe_load((root / "workflow/schemas/claims_table.schema.yaml").read_text()))
+    for line in table.astype(object).where(table.notna(), None).to_dict("records"):
+        validator.validate(line)
+
+
+def test_claims_shows_all_on_one_screen(run):
+    done = lensproof("claims", cwd=run)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 24
+    for name in CLAIMS:
+        assert sum(name in line for line in lines) == 1
+    assert "not run" in next(line for line in lines if "lexframe_table1_intervals" in line)
+    assert lensproof("claims", "--paper", "lexframe", cwd=run).stdout == done.stdout
+
+
+def test_claim_shows_a_page(run):
+    done = lensproof("claim", "lexframe_order0_beats_lenses", cwd=run)
+    assert done.returncode == 0, done.stderr
+    page = " ".join(done.stdout.split())
+    for text in (
+        CLAIMS["lexframe_order0_beats_lenses"].statement,
+        "table1.lexframe_0.kl 0.87 (smollm3-3b), 0.93 (olmo3-7b)",
+        "tied-toy: reproduced (from observations)",
+        "guard passed: at least 5 documents (here: 12)",
+        "snakemake --cores 2 results/estimates/lexframe/readings/untied-toy.parquet",
+    ):
+        assert text in page
+
+
+def one_line(done: subprocess.CompletedProcess, *words: str) -> None:
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def test_bad_input_is_one_line(run):
+    one_line(lensproof("claim", "lexframe_order1_topp1", cwd=run), "did you mean lexframe_order1_top1")
+    one_line(lensproof("claim", "lexframe_table1_intervals", cwd=run), "snakemake --cores 2 claim_lexframe_table1")
+    one_line(lensproof("claims", "--paper", "nobody", cwd=run), "nobody")
+    one_line(lensproof("verify", "--results", "elsewhere", cwd=run), "no claim has been judged under elsewhere")
+    one_line(lensproof("claims", "--published", "elsewhere", cwd=run), "elsewhere/claims.yaml does not exist")
+    estimates = "results/estimates/lexframe/readings/tied-toy.parquet"
+    command = ["judge", "lexframe_tied_logit_lens_worse", estimates, "--level", "desk", "--out", "out.json"]
+    one_line(lensproof(*command, cwd=run), "tied-toy", "--tied or --untied")
+    shard = "results/observations/lexframe/readings/tied-toy/shard_000.parquet"
+    one_line(lensproof("judge", "lexframe_order1_top1", shard, *command[3:], cwd=run), "the estimates lack")
+    assert not (run / "out.json").exists()
+
+
+def test_verify_names_each_claim_that_falls_short(run, tmp_path):
+    done = lensproof("verify", cwd=run)
+    assert done.returncode == 0, done.stdout + done.stderr
+    copy = tmp_path / "results"
+    for path in (run / "results/claims").glob("*.json"):
+        write_json(copy / "claims" / path.name, read_json(path))
+    turned = copy / "claims/lexframe_order1_top1.json"
+    found = read_json(turned)
+    found["checkpoints"][1] |= {"verdict": "inconclusive", "reason": "the interval does not decide"}
+    write_json(turned, found)
+    (copy / "claims/lexframe_kl_falls_with_order.json").unlink()
+    done = lensproof("verify", "--results", copy)
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "lexframe_kl_falls_with_order: not run; build it with `snakemake --cores 2 claim_lexframe_kl_falls_with_order`",
+        "lexframe_order1_top1: inconclusive on untied-toy; the interval does not decide",
+    ]
+
+
+def test_a_claim_testable_nowhere_falls_short(run, tmp_path):
+    found = read_json(run / "results/claims/lexframe_order1_top1.json")
+    for verdict in found["checkpoints"]:
+        verdict |= {"verdict": "not testable", "reason": "too few documents"}
+    for path in (run / "results/claims").glob("*.json"):
+        write_json(tmp_path / "claims" / path.name, read_json(path))
+    write_json(tmp_path / "claims/lexframe_order1_top1.json", found)
+    done = lensproof("verify", "--results", tmp_path)
+    assert done.returncode == 1
+    assert done.stdout.strip() == "lexframe_order1_top1: not testable on any checkpoint; too few documents"
+
+
+def test_a_verdict_depends_on_the_model(tmp_path):
+    """From trials to verdict: where order 1 is no closer than order 0, the claim on it is contradicted."""
+
+    def useless_order1(method, layer, layers):
+        return paper_like("lexframe_0" if method == "lexframe_1" else method, layer, layers)
+
+    estimates = estimate_readings(observations(useless_order1), resamples=200, level=0.95, seed=0)
+    name = "lexframe_order1_halves_order0_kl"
+    verdict = judge(name, CLAIMS[name], evidence(estimates, PUBLISHED), "desk")["checkpoints"][0]
+    assert verdict["verdict"] == "contradicted"
+
+
+def test_no_torch_to_read_claims(run):
+    script = (
+        "import sys; from lensproof.cli import cli\n"
+        "for line in (['claims'], ['claim', 'lexframe_order1_top1'], ['verify']):\n"
+        "    cli.main(line, standalone_mode=False)\n"
+        "print(json.dumps([name for name in ('torch', 'transformers', 'pandas') if name in sys.modules]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", "import json; " + script], cwd=run, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) in ([], ["pandas"])

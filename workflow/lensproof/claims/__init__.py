@@ -1,0 +1,1 @@
+"""From estimates, published values and rules fixed in advance to verdicts."""

@@ -1,0 +1,57 @@
+"""What ``paper/published/`` holds, read without anything heavy: the Snakefile calls this on every parse."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lensproof.errors import LensproofError
+
+PUBLISHED = Path(__file__).resolve().parents[3] / "paper" / "published"
+"""The papers' values and the claims, the only place where such a number stands."""
+
+LEVELS = ("smoke", "desk", "paper")
+
+
+def load(name: str, directory: Path = PUBLISHED) -> dict[str, Any]:
+    """One file of ``paper/published/``, ``"claims"`` or a paper's name.
+
+    Raises:
+        LensproofError: the file is absent, or not a YAML mapping.
+    """
+    path = Path(directory) / f"{name}.yaml"
+    try:
+        value = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise LensproofError(f"{path} does not exist: run inside the repository or name it with --published") from None
+    except yaml.YAMLError as error:
+        raise LensproofError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(value, dict):
+        raise LensproofError(f"{path} must be a mapping")
+    return value
+
+
+def experiments(directory: Path = PUBLISHED) -> dict[str, str]:
+    """Claim id -> the experiment whose estimates it is judged on (``lexframe/readings``), in the file's order.
+
+    Claims are not checked here; :func:`lensproof.claims.models.claims` does that.
+    """
+    entries = load("claims", directory).get("claims", {})
+    return {name: f"{entry['paper']}/{entry['experiment']}" for name, entry in entries.items()}
+
+
+def known(claim: str, directory: Path = PUBLISHED) -> str:
+    """The id, if there is such a claim.
+
+    Raises:
+        LensproofError: there is none; the line lists near matches.
+    """
+    names = list(experiments(directory))
+    if claim in names:
+        return claim
+    near = difflib.get_close_matches(claim, names, n=3, cutoff=0.4) or [name for name in names if claim in name][:3]
+    hint = f"did you mean {', '.join(near)}?" if near else "`lensproof claims` lists them"
+    raise LensproofError(f"there is no claim {claim!r}: {hint}")

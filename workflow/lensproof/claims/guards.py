@@ -1,0 +1,53 @@
+"""Whether a rule means anything for one checkpoint. Each guard says what it asks for and what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lensproof.claims import catalogue
+from lensproof.claims.evidence import Evidence, Missing, Quantity, number
+from lensproof.claims.models import Claim, Guards
+from lensproof.claims.rules import Level, at_level
+from lensproof.errors import LensproofError
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A guard, and whether it passes."""
+
+    guard: str
+    asks: str
+    found: str
+    passes: bool
+
+
+def check(claim: Claim, evidence: Evidence, level: Level) -> list[Checked]:
+    """Every guard of a claim."""
+    checked = list(_guards(claim.guards, evidence, level))
+    if set(claim.levels) != set(catalogue.LEVELS):
+        asks = f"a run at the level {' or '.join(claim.levels)}"
+        checked.insert(0, Checked("level", asks, f"the level is {level}", level in claim.levels))
+    return checked
+
+
+def _guards(guards: Guards, evidence: Evidence, level: Level) -> Iterator[Checked]:
+    if guards.min_clusters is not None:
+        least, found = round(at_level(guards.min_clusters, level)), max(row["clusters"] for row in evidence.rows)
+        yield Checked("min_clusters", f"at least {least} documents", f"{found}", found >= least)
+    if guards.model_accuracy is not None:
+        yield _accuracy(guards.model_accuracy, evidence)
+    if guards.tied_embeddings:
+        if evidence.tied is None:
+            raise LensproofError(f"say whether {evidence.checkpoint} ties its embeddings: --tied or --untied")
+        yield Checked("tied_embeddings", "tied embeddings", "tied" if evidence.tied else "not tied", evidence.tied)
+
+
+def _accuracy(least: float, evidence: Evidence) -> Checked:
+    """A model that predicts nothing has no semantics to read: its numbers say nothing of language models."""
+    asks = f"a model that gets at least {number(least)} of next tokens right"
+    try:
+        estimate = evidence.find(Quantity(measure="accuracy", method="model"))
+    except Missing as missing:
+        return Checked("model_accuracy", asks, str(missing), False)
+    return Checked("model_accuracy", asks, f"{estimate.words()}", estimate.lo >= least)

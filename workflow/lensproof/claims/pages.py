@@ -1,0 +1,128 @@
+"""A claim, or all of them, in the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from lensproof.claims.evidence import number
+from lensproof.claims.verdicts import published_words
+
+STYLES = {
+    "reproduced": "bold green",
+    "contradicted": "bold red",
+    "inconclusive": "yellow",
+    "not testable": "dim",
+    "not run": "dim",
+}
+LEVELS = {
+    "smoke": "smoke: tiny random models; shows that the pipeline runs, and says nothing of language models",
+    "desk": "desk: small real models; the qualitative claim is tested, not the paper's number",
+    "paper": "paper: the paper's own checkpoints",
+}
+
+
+def interval(estimate: dict[str, Any] | None) -> str:
+    """``0.16 [0.15, 0.17]`` for an estimate of a record."""
+    if estimate is None:
+        return "none"
+    if estimate["point"] is None:
+        return f"not defined (numerator {number(estimate['numerator'])})"
+    if estimate["lo"] is None:
+        return f"{number(estimate['point'])} [not defined]"
+    return f"{number(estimate['point'])} [{number(estimate['lo'])}, {number(estimate['hi'])}]"
+
+
+def overview(records: dict[str, Any], *, numbers: bool = True) -> Table:
+    """One line per claim and one column per checkpoint: verdict and the estimate that it hangs on.
+
+    Args:
+        records: claim id -> record, or None where it has not been judged.
+        numbers: show the estimates too.
+    """
+    judged = [record for record in records.values() if record]
+    checkpoints = list(dict.fromkeys(case["checkpoint"] for record in judged for case in record["checkpoints"]))
+    level = judged[0]["level"] if judged else "none"
+    table = Table(box=box.SIMPLE_HEAD, title=f"Claims (level: {level})", title_justify="left", pad_edge=False)
+    table.add_column("claim", no_wrap=True)
+    for checkpoint in checkpoints or ["verdict"]:
+        table.add_column(checkpoint, no_wrap=True)
+    for name, record in records.items():
+        cases = {case["checkpoint"]: case for case in record["checkpoints"]} if record else {}
+        table.add_row(name, *(_cell(cases.get(checkpoint), numbers) for checkpoint in checkpoints or [""]))
+    return table
+
+
+def _cell(case: dict[str, Any] | None, numbers: bool) -> Text:
+    verdict = case["verdict"] if case else "not run"
+    text = Text(verdict, style=STYLES[verdict])
+    if numbers and verdict in ("reproduced", "contradicted", "inconclusive"):
+        text.append(f"  {interval(case['estimate'])}", style="default not bold")
+    return text
+
+
+def page(record: dict[str, Any]) -> Group:
+    """All that a reviewer needs to check one claim."""
+    parts: list[RenderableType] = [Text(record["claim"], style="bold"), _about(record)]
+    for case in record["checkpoints"]:
+        parts += [_heading(case), _evidence(case), _guards(case), _rebuild(case)]
+    parts.append(_provenance(record["provenance"]))
+    return Group(*parts)
+
+
+def _about(record: dict[str, Any]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    grid.add_row("claim", record["statement"])
+    grid.add_row("stated in", f"{record['paper']}: {record['location']}")
+    grid.add_row("published", published_words(record["published"]) or "no number")
+    grid.add_row("rule", record["rule"]["words"])
+    grid.add_row("level", LEVELS[record["level"]])
+    grid.add_row("gate", "`lensproof verify` fails unless reproduced" if record["expected"] else "none at this level")
+    return grid
+
+
+def _heading(case: dict[str, Any]) -> Text:
+    text = Text(f"\n{case['checkpoint']}: ", style="bold")
+    text.append(case["verdict"], style=STYLES[case["verdict"]])
+    text.append(f" ({case['entry']})", style="default not bold")
+    return text.append(f"\n{case['reason']}", style="default not bold")
+
+
+def _evidence(case: dict[str, Any]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("estimate", "value [interval]", "n", "documents", "rule says"):
+        table.add_column(name, justify="right" if name in ("n", "documents") else "left")
+    for part in case["parts"]:
+        table.add_row(part["quantity"], *_numbers(part["estimate"]), Text(part["verdict"], STYLES[part["verdict"]]))
+    for value in case["values"]:
+        table.add_row(Text(value["quantity"], "dim"), *_numbers(value["estimate"]), "")
+    return table
+
+
+def _numbers(estimate: dict[str, Any] | None) -> tuple[str, str, str]:
+    return interval(estimate), *(str(estimate[name]) if estimate else "" for name in ("n", "clusters"))
+
+
+def _guards(case: dict[str, Any]) -> Text:
+    lines = [
+        f"guard {'passed' if guard['passes'] else 'FAILED'}: {guard['asks']} (here: {guard['found']})"
+        for guard in case["guards"]
+    ]
+    return Text("\n".join(lines), style="dim")
+
+
+def _rebuild(case: dict[str, Any]) -> Text:
+    commands = "\n".join(item["command"] for item in case["inputs"])
+    return Text(f"rebuild:\n{commands}", style="dim", no_wrap=True, overflow="ignore")
+
+
+def _provenance(provenance: dict[str, Any]) -> Text:
+    parts = [provenance["package"], f"commit {provenance['commit'] or 'unknown'}", f"code {provenance['code']}"]
+    parts += [f"{name} {provenance[name]}" for name in ("preset", "config") if provenance[name]]
+    return Text("\n" + ", ".join(parts), style="dim")

@@ -1,0 +1,61 @@
+"""The records under ``results/claims``: reading them back, and holding them against what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lensproof.claims import catalogue
+from lensproof.errors import LensproofError
+from lensproof.files import read_json
+
+
+def record_path(results: Path, claim: str) -> Path:
+    """Where the record of a claim stands."""
+    return Path(results) / "claims" / f"{claim}.json"
+
+
+def record(results: Path, claim: str, published: Path = catalogue.PUBLISHED) -> dict[str, Any]:
+    """The record of one claim.
+
+    Raises:
+        LensproofError: there is no such claim, or it has not been judged yet; the line says what to type.
+    """
+    catalogue.known(claim, published)
+    path = record_path(results, claim)
+    if not path.exists():
+        raise LensproofError(f"{claim} has not been judged yet: run `snakemake --cores 2 claim_{claim}`")
+    return read_json(path)
+
+
+def records(results: Path, paper: str | None = None, published: Path = catalogue.PUBLISHED) -> dict[str, Any]:
+    """Claim id -> record, or None where the claim has not been judged, in the order of ``claims.yaml``."""
+    names = [name for name, of in catalogue.experiments(published).items() if paper in (None, of.split("/")[0])]
+    paths = {name: record_path(results, name) for name in names}
+    return {name: read_json(path) if path.exists() else None for name, path in paths.items()}
+
+
+def shortfalls(judged: dict[str, Any], expected: dict[str, list[str]]) -> Iterator[str]:
+    """One line for each claim that should hold at this run's level and does not.
+
+    A checkpoint on which the claim is not testable (embeddings not tied, say) does not count, unless it is not
+    testable on any.
+
+    Args:
+        judged: from :func:`records`; at least one claim judged.
+        expected: claim id -> the levels at which it should hold.
+    """
+    level = next(record["level"] for record in judged.values() if record)
+    for name, record in judged.items():
+        if level not in expected[name]:
+            continue
+        if record is None:
+            yield f"{name}: not run; build it with `snakemake --cores 2 claim_{name}`"
+            continue
+        cases = record["checkpoints"]
+        if all(case["verdict"] == "not testable" for case in cases):
+            yield f"{name}: not testable on any checkpoint; {cases[0]['reason']}"
+        for case in cases:
+            if case["verdict"] in ("contradicted", "inconclusive"):
+                yield f"{name}: {case['verdict']} on {case['checkpoint']}; {case['reason']}"

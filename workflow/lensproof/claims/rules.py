@@ -1,0 +1,320 @@
+"""The kinds of rule that decide a claim. A rule is data; each kind knows its words and how it decides.
+
+Rules decide on intervals, not on points: *reproduced* when the whole interval lies where the claim says,
+*contradicted* when none of it does, *inconclusive* when it crosses the threshold, *not testable* when the
+estimate is not there or not defined.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from lensproof.claims.evidence import MEASURES, Estimate, Evidence, Measure, Missing, Quantity, Strict, number
+from lensproof.claims.published import values
+
+Level = Literal["smoke", "desk", "paper"]
+Verdict = Literal["reproduced", "contradicted", "inconclusive", "not testable", "not run"]
+WORDS = {
+    "reproduced": "it holds",
+    "contradicted": "it does not hold",
+    "inconclusive": "the interval does not decide",
+}
+
+
+class PerLevel(Strict):
+    """A threshold for each level of evidence."""
+
+    smoke: float
+    desk: float
+    paper: float
+
+
+Threshold = float | PerLevel
+
+
+def at_level(threshold: Threshold, level: Level) -> float:
+    """The threshold that holds at a level."""
+    return getattr(threshold, level) if isinstance(threshold, PerLevel) else threshold
+
+
+@dataclass(frozen=True)
+class Part:
+    """One estimate held against one threshold."""
+
+    quantity: Quantity
+    verdict: Verdict
+    reason: str
+    estimate: Estimate | None = None
+    margin: float = math.inf
+    """Distance from the nearer end of the interval to the threshold, in the estimate's unit."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a rule says of one checkpoint, with every part that it looked at."""
+
+    verdict: Verdict
+    parts: tuple[Part, ...]
+
+    @property
+    def decisive(self) -> Part:
+        """The part that the verdict hangs on: of those that share it, the one nearest to its threshold."""
+        agreeing = [part for part in self.parts if part.verdict == self.verdict]
+        return min(agreeing or self.parts, key=lambda part: part.margin)
+
+
+def _test(quantity: Quantity, evidence: Evidence, decide: Callable[[Estimate], tuple[Verdict, str, float]]) -> Part:
+    """Look an estimate up and hold it against ``decide``, which returns verdict, threshold in words and margin."""
+    try:
+        estimate = evidence.find(quantity)
+        verdict, threshold, margin = decide(estimate)
+    except Missing as missing:
+        return Part(quantity, "not testable", str(missing))
+    found = f"{quantity.words()} is {estimate.words()}"
+    if math.isnan(estimate.point):
+        return Part(quantity, "not testable", found, estimate)
+    return Part(quantity, verdict, f"{found}; claimed: {threshold}; {WORDS[verdict]}", estimate, margin)
+
+
+def _above(estimate: Estimate, threshold: float) -> tuple[Verdict, float]:
+    """Is the whole interval at or above the threshold? With the margin."""
+    margin = min(abs(estimate.lo - threshold), abs(estimate.hi - threshold))
+    if estimate.lo >= threshold:
+        return "reproduced", margin
+    return ("contradicted", margin) if estimate.hi < threshold else ("inconclusive", margin)
+
+
+def _inside(estimate: Estimate, low: float, high: float) -> tuple[Verdict, float]:
+    """Is the whole interval between ``low`` and ``high``? With the margin."""
+    margin = min(abs(end - side) for end in (estimate.lo, estimate.hi) for side in (low, high))
+    if low <= estimate.lo and estimate.hi <= high:
+        return "reproduced", margin
+    outside = estimate.hi < low or estimate.lo > high
+    return ("contradicted", margin) if outside else ("inconclusive", margin)
+
+
+class Sign(Strict):
+    """A quantity is positive, or negative."""
+
+    kind: Literal["sign"]
+    quantity: Quantity
+    sign: Literal["positive", "negative"]
+
+    def words(self, level: Level) -> str:
+        return f"{self.quantity.words()} is {'above' if self.sign == 'positive' else 'below'} 0"
+
+    def decide(self, evidence: Evidence, level: Level) -> Outcome:
+        def compare(estimate: Estimate) -> tuple[Verdict, str, float]:
+            margin = min(abs(estimate.lo), abs(estimate.hi))
+            above, below = estimate.lo > 0, estimate.hi < 0
+            holds, fails = (above, below) if self.sign == "positive" else (below, above)
+            verdict = "reproduced" if holds else "contradicted" if fails else "inconclusive"
+            return verdict, "above 0" if self.sign == "positive" else "below 0", margin
+
+        return _single(_test(self.quantity, evidence, compare))
+
+
+class Order(Strict):
+    """A measure rises from method to method, each pair compared on the same resamples."""
+
+    kind: Literal["order"]
+    measure: Measure
+    rising: list[str] = Field(min_length=2, description="methods, the lowest first")
+
+    def words(self, level: Level) -> str:
+        return f"layer-mean {MEASURES[self.measure]}: {' < '.join(self.rising)}, in every paired difference"
+
+    def decide(self, evidence: Evidence, level: Level) -> Outcome:
+        signs = [self._pair(low, high) for low, high in zip(self.rising, self.rising[1:], strict=False)]
+        return _all([rule.decide(evidence, level) for rule in signs])
+
+    def _pair(self, low: str, high: str) -> Sign:
+        quantity = Quantity(measure=self.measure, method=low, reference=high, contrast="difference")
+        return Sign(kind="sign", quantity=quantity, sign="negative")
+
+
+class AtLeast(Strict):
+    """A quantity is at least a value."""
+
+    kind: Literal["at_least"]
+    quantity: Quantity
+    value: Threshold
+
+    def words(self, level: Level) -> str:
+        return f"{self.quantity.words()} is at least {number(at_level(self.value, level))}"
+
+    def decide(self, evidence: Evidence, level: Level) -> Outcome:
+        def compare(estimate: Estimate) -> tuple[Verdict, str, float]:
+            value = at_level(self.value, level)
+            verdict, margin = _above(estimate, value)
+            return verdict, f"at least {number(value)}", margin
+
+        return _single(_test(self.quantity, evidence, compare))
+
+
+class RatioAtLeast(AtLeast):
+    """A ratio is at least a value; where its denominator is below 0.001 it is not defined and not testable."""
+
+    kind: Literal["ratio_at_least"]
+
+    @model_validator(mode="after")
+    def _is_ratio(self) -> RatioAtLeast:
+        if self.quantity.contrast != "relative_drop":
+            raise ValueError("ratio_at_least needs a quantity with `contrast: relative_drop`")
+        return self
+
+
+class Within(Strict):
+    """A quantity agrees with the paper's own value for the same checkpoint."""
+
+    kind: Literal["within"]
+    quantity: Quantity
+    published: str = Field(description="dotted path of the value")
+    absolute: Annotated[float, Field(ge=0)] = Field(default=0.0, description="tolerance in the quantity's unit")
+    relative: Annotated[float, Field(ge=0)] = Field(default=0.0, description="tolerance as a share of the value")
+
+    def words(self, level: Level) -> str:
+        tolerance = [f"{self.absolute:g}"] if self.absolute else []
+        tolerance += [f"{self.relative:.0%} of it"] if self.relative else []
+        return f"{self.quantity.words()} is the published value within {' plus '.join(tolerance)}"
+
+    def decide(self, evidence: Evidence, level: Level) -> Outcome:
+        def compare(estimate: Estimate) -> tuple[Verdict, str, float]:
+            stated = values(evidence.published, self.published)
+            if evidence.checkpoint not in stated:
+                raise Missing(f"the paper states no value for {evidence.checkpoint}")
+            value = stated[evidence.checkpoint]
+            reach = self.absolute + self.relative * abs(value)
+            verdict, margin = _inside(estimate, value - reach, value + reach)
+            return verdict, f"{number(value)} within {number(reach)}", margin
+
+        return _single(_test(self.quantity, evidence, compare))
+
+
+class Equivalence(Strict):
+    """A difference is smaller than a margin in either direction."""
+
+    kind: Literal["equivalence"]
+    quantity: Quantity
+    margin: Threshold
+
+    def words(self, level: Level) -> str:
+        margin = number(at_level(self.margin, level))
+        return f"{self.quantity.words()} is within {margin} of 0"
+
+    def decide(self, evidence: Evidence, level: Level) -> Outcome:
+        def compare(estimate: Estimate) -> tuple[Verdict, str, float]:
+            reach = at_level(self.margin, level)
+            verdict, margin = _inside(estimate, -reach, reach)
+            return verdict, f"within {number(reach)} of 0", margin
+
+        return _single(_test(self.quantity, evidence, compare))
+
+
+class Identity(Strict):
+    """A quantity equals a value whatever the data; only rounding may part them, so no interval decides."""
+
+    kind: Literal["identity"]
+    quantity: Quantity
+    value: float
+    tolerance: Threshold
+
+    def words(self, level: Level) -> str:
+        tolerance = at_level(self.tolerance, level)
+        return f"{self.quantity.words()} is {number(self.value)} up to rounding ({tolerance:g})"
+
+    def decide(self, evidence: Evidence, level: Level) -> Outcome:
+        def compare(estimate: Estimate) -> tuple[Verdict, str, float]:
+            tolerance = at_level(self.tolerance, level)
+            off = max(abs(end - self.value) for end in (estimate.point, estimate.lo, estimate.hi))
+            verdict = "reproduced" if off <= tolerance else "contradicted"
+            return verdict, f"{number(self.value)} within {tolerance:g}", abs(tolerance - off)
+
+        return _single(_test(self.quantity, evidence, compare))
+
+
+class HalfWidthAtMost(Strict):
+    """Half of a quantity's interval is at most a published share of its value: how sharp the estimate is."""
+
+    kind: Literal["half_width_at_most"]
+    quantity: Quantity
+    published: str = Field(description="dotted path of the share, one for all checkpoints")
+
+    def words(self, level: Level) -> str:
+        return f"half of the interval of {self.quantity.words()} is at most the published share of its value"
+
+    def decide(self, evidence: Evidence, level: Level) -> Outcome:
+        def compare(estimate: Estimate) -> tuple[Verdict, str, float]:
+            share = max(values(evidence.published, self.published).values())
+            half, allowed = (estimate.hi - estimate.lo) / 2, share * abs(estimate.point)
+            verdict = "reproduced" if half <= allowed else "contradicted"
+            return verdict, f"known within {share:.0%}", abs(allowed - half)
+
+        return _single(_test(self.quantity, evidence, compare))
+
+
+class AllOf(Strict):
+    """Every rule holds."""
+
+    kind: Literal["all_of"]
+    rules: list[Rule] = Field(min_length=2)
+
+    def words(self, level: Level) -> str:
+        return "; and ".join(rule.words(level) for rule in self.rules)
+
+    def decide(self, evidence: Evidence, level: Level) -> Outcome:
+        return _all([rule.decide(evidence, level) for rule in self.rules])
+
+
+class AnyOf(Strict):
+    """At least one rule holds."""
+
+    kind: Literal["any_of"]
+    rules: list[Rule] = Field(min_length=2)
+
+    def words(self, level: Level) -> str:
+        return "; or ".join(rule.words(level) for rule in self.rules)
+
+    def decide(self, evidence: Evidence, level: Level) -> Outcome:
+        return _any([rule.decide(evidence, level) for rule in self.rules])
+
+
+Rule = Annotated[
+    Sign | Order | AtLeast | RatioAtLeast | Within | Equivalence | Identity | HalfWidthAtMost | AllOf | AnyOf,
+    Field(discriminator="kind"),
+]
+AllOf.model_rebuild()
+AnyOf.model_rebuild()
+
+
+def published_paths(rule: Rule) -> Iterator[str]:
+    """The published values that a rule compares with."""
+    if isinstance(rule, AllOf | AnyOf):
+        for inner in rule.rules:
+            yield from published_paths(inner)
+    elif isinstance(rule, Within | HalfWidthAtMost):
+        yield rule.published
+
+
+def _single(part: Part) -> Outcome:
+    return Outcome(part.verdict, (part,))
+
+
+def _all(outcomes: Iterable[Outcome]) -> Outcome:
+    return _join(outcomes, ("contradicted", "not testable", "inconclusive", "reproduced"))
+
+
+def _any(outcomes: Iterable[Outcome]) -> Outcome:
+    return _join(outcomes, ("reproduced", "not testable", "inconclusive", "contradicted"))
+
+
+def _join(outcomes: Iterable[Outcome], ranking: tuple[Verdict, ...]) -> Outcome:
+    """Join outcomes; the verdict is the first of ``ranking`` that any of them has."""
+    outcomes = list(outcomes)
+    verdict = min((outcome.verdict for outcome in outcomes), key=ranking.index)
+    return Outcome(verdict, tuple(part for outcome in outcomes for part in outcome.parts))

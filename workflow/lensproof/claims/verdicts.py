@@ -1,0 +1,169 @@
+"""From estimates to a verdict, with everything that a reviewer needs to check it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from lensproof.claims import guards
+from lensproof.claims.evidence import NAMES, Estimate, Evidence, Missing
+from lensproof.claims.models import Claim
+from lensproof.claims.published import values
+from lensproof.claims.rules import Level, Part
+from lensproof.errors import LensproofError
+
+COLUMNS = (
+    "claim", "paper", "group", "level", "checkpoint", "statement", "published", "estimate", "lo", "hi", "n", "rule",
+    "verdict", "reason",
+)  # fmt: skip
+
+
+def evidence(
+    estimates: pd.DataFrame, published: Mapping[str, Any], tied: Mapping[str, bool] | None = None
+) -> list[Evidence]:
+    """The evidence of each checkpoint in an estimates table.
+
+    Args:
+        estimates: rows of one or more checkpoints.
+        published: the paper's file.
+        tied: checkpoint -> whether its embeddings are tied, where known.
+
+    Raises:
+        LensproofError: the table is not one of estimates.
+    """
+    missing = sorted({"checkpoint", *NAMES, *Estimate.__dataclass_fields__} - set(estimates.columns))
+    if missing:
+        raise LensproofError(f"the estimates lack {', '.join(missing)}: build them again with this version")
+    table = estimates.astype(object)
+    names = ["reference", "contrast", "layer"]
+    table[names] = table[names].where(table[names].notna(), None)
+    return [
+        Evidence(str(name), rows.to_dict("records"), published, (tied or {}).get(str(name)))
+        for name, rows in table.groupby("checkpoint", sort=False)
+    ]
+
+
+def judge(name: str, claim: Claim, cases: Sequence[Evidence], level: Level) -> dict[str, Any]:
+    """The record of a claim: what it says, how it is decided, and the verdict for each checkpoint.
+
+    Args:
+        name: the claim's id.
+        claim: the claim.
+        cases: the evidence, one item per checkpoint.
+        level: of the run.
+
+    Returns:
+        Plain types only (``workflow/schemas/claim.schema.yaml``), without provenance.
+    """
+    if not cases:
+        raise LensproofError(f"no estimates to judge {name} on")
+    published = cases[0].published
+    return {
+        "claim": name,
+        "paper": claim.paper,
+        "group": claim.group,
+        "statement": claim.statement,
+        "location": claim.location,
+        "level": level,
+        "expected": level in claim.expected,
+        "experiment": claim.experiment,
+        "published": _published(claim, published),
+        "rule": {"words": claim.rule.words(level), "data": claim.rule.model_dump(mode="json", exclude_none=True)},
+        "checkpoints": [_verdict(claim, case, level) for case in cases],
+    }
+
+
+def _published(claim: Claim, published: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Path by path, the values in the order of the paper's checkpoints."""
+
+    def stated(path: str) -> list[dict[str, Any]]:
+        return [{"checkpoint": name, "value": value} for name, value in values(published, path).items()]
+
+    return [{"path": path, "values": stated(path)} for path in claim.published]
+
+
+def _verdict(claim: Claim, case: Evidence, level: Level) -> dict[str, Any]:
+    checked = guards.check(claim, case, level)
+    failed = [f"needs {guard.asks} (here: {guard.found})" for guard in checked if not guard.passes]
+    outcome = claim.rule.decide(case, level)
+    decisive = outcome.decisive
+    return {
+        "checkpoint": case.checkpoint,
+        "verdict": "not testable" if failed else outcome.verdict,
+        "reason": "; ".join(failed) if failed else decisive.reason,
+        "decisive": None if decisive.estimate is None else decisive.quantity.words(),
+        "estimate": _plain(decisive.estimate),
+        "outcome": outcome.verdict,
+        "guards": [dataclasses.asdict(guard) for guard in checked],
+        "parts": [_part(part) for part in outcome.parts],
+        "values": list(_values(outcome.parts, case)),
+    }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    return {
+        "quantity": part.quantity.words(),
+        "verdict": part.verdict,
+        "reason": part.reason,
+        "estimate": _plain(part.estimate),
+    }
+
+
+def _plain(estimate: Estimate | None) -> dict[str, Any] | None:
+    """An estimate as JSON can hold it: what is not defined is null."""
+    if estimate is None:
+        return None
+    record = {name: getattr(value, "item", lambda value=value: value)() for name, value in vars(estimate).items()}
+    return {name: None if value != value else value for name, value in record.items()}
+
+
+def _values(parts: Iterable[Part], case: Evidence) -> Iterator[dict[str, Any]]:
+    """The plain values that the contrasts compare, for a reader to see beside them."""
+    quantities = dict.fromkeys(quantity for part in parts for quantity in part.quantity.beside())
+    for quantity in quantities:
+        with contextlib.suppress(Missing):
+            yield {"quantity": quantity.words(), "estimate": _plain(case.find(quantity))}
+
+
+def csv_rows(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of ``results/claims.csv`` (:data:`COLUMNS`) for a claim's record, one per checkpoint."""
+    common = {name: record[name] for name in ("claim", "paper", "group", "level", "statement")}
+    rows = []
+    for case in record["checkpoints"]:
+        estimate = case["estimate"] or dict.fromkeys(("point", "lo", "hi", "n"))
+        numbers = {"estimate": estimate["point"], "lo": estimate["lo"], "hi": estimate["hi"], "n": estimate["n"]}
+        about = {name: case[name] for name in ("checkpoint", "verdict", "reason")}
+        words = {"published": published_words(record["published"]), "rule": record["rule"]["words"]}
+        rows.append({**common, **numbers, **about, **words})
+    return rows
+
+
+def not_run(name: str, claim: Claim, published: Mapping[str, Any], level: Level) -> dict[str, Any]:
+    """The row of ``results/claims.csv`` for a claim that nothing was computed for."""
+    row = {
+        "claim": name,
+        "paper": claim.paper,
+        "group": claim.group,
+        "level": level,
+        "statement": claim.statement,
+        "published": published_words(_published(claim, published)),
+        "rule": claim.rule.words(level),
+        "verdict": "not run",
+        "reason": f"build it with `snakemake --cores 2 claim_{name}`",
+    }
+    return {**dict.fromkeys(COLUMNS), **row}
+
+
+def published_words(published: list[dict[str, Any]]) -> str:
+    """Published values in one line: ``table1.lexframe_1.kl 0.16 (smollm3-3b), 0.15 (olmo3-7b); ...``."""
+    return "; ".join(f"{item['path'].partition('.')[2]} {_stated(item['values'])}" for item in published)
+
+
+def _stated(stated: list[dict[str, Any]]) -> str:
+    if len({item["value"] for item in stated}) == 1:
+        return f"{stated[0]['value']:g}"
+    return ", ".join(f"{item['value']:g} ({item['checkpoint']})" for item in stated)

@@ -1,0 +1,35 @@
+"""``lensproof collect-claims``: every claim and its verdict as one table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lensproof import options
+from lensproof.claims.catalogue import LEVELS, PUBLISHED
+
+
+@click.command("collect-claims")
+@click.argument("records", nargs=-1, type=options.FILE)
+@click.option("--level", required=True, type=click.Choice(LEVELS), help="Level of evidence of the run.")
+@click.option("--published", default=PUBLISHED, type=options.FOLDER, help="Folder of the papers' values.")
+@options.out
+def command(records: tuple[Path, ...], level: str, published: Path, out: Path) -> None:
+    """Write RECORDS (JSON files of `lensproof judge`) as rows; a claim without a record is a row that says not run."""
+    import pandas as pd
+
+    from lensproof.claims.catalogue import load
+    from lensproof.claims.models import claims
+    from lensproof.claims.verdicts import COLUMNS, csv_rows, not_run
+    from lensproof.files import atomic, provenance_path, read_json, write_json
+    from lensproof.provenance import record
+
+    judged = {item["claim"]: item for item in map(read_json, records)}
+    rows = []
+    for name, claim in claims(published).items():
+        item = judged.get(name)
+        rows += csv_rows(item) if item else [not_run(name, claim, load(claim.paper, published), level)]
+    with atomic(out) as temporary:
+        pd.DataFrame(rows, columns=list(COLUMNS)).astype({"n": "Int64"}).to_csv(temporary, index=False)
+    write_json(provenance_path(out), record("collect_claims", {path.stem: path for path in records}))
