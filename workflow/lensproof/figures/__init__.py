@@ -1,0 +1,1 @@
+"""From estimates to pictures and tables; no number is computed here."""
