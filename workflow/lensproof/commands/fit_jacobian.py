@@ -46,4 +46,4 @@ def command(
     settings = {"first": first, "count": count, "skip": skip, "cotangents": cotangents}
     settings |= {"device": str(decoder.device), "precision": precision}
     provenance = record("fit_jacobian", {"weights": manifest, "sequences": sequences}, **settings)
-    jacobian.save(out, lens, {**provenance, "weights": read_json(manifest)["weights_sha256"]})
+    jacobian.save(out, lens, {**provenance, "weights": read_json(manifest)["sha256"]})

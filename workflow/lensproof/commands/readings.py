@@ -54,7 +54,7 @@ def command(
         "orders": options.numbers(orders),
         "layers": options.layers(layers, decoder.depth),
         "typical": typical_attention.load(typical, decoder),
-        "lens": jacobian.load(lens, decoder, read_json(manifest)["weights_sha256"]),
+        "lens": jacobian.load(lens, decoder, read_json(manifest)["sha256"]),
     }
     tables = []
     rows = list(chosen.itertuples())

@@ -1,0 +1,144 @@
+"""GGUF files to Hugging Face checkpoints.
+
+transformers can read GGUF files into memory, but not write what it read, needs accelerate for it, takes most of
+a minute each time, and gets details of the tokenizers wrong. Here a file is unpacked once, exactly, by the gguf
+package. Everything in the file must be accounted for: an architecture, a tensor or a scaling that is not known
+is refused by name, never guessed.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lensproof.checkpoints.gguf.gemma3 import GEMMA3
+from lensproof.checkpoints.gguf.layout import Config, Layout
+from lensproof.checkpoints.gguf.llama import LLAMA
+from lensproof.checkpoints.gguf.metadata import Gguf, open_gguf
+from lensproof.errors import LensproofError
+from lensproof.progress import bar
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from gguf import ReaderTensor
+
+LAYOUTS: dict[str, Layout] = {"llama": LLAMA, "gemma3": GEMMA3}
+
+
+def convert(path: str | Path, out: str | Path) -> None:
+    """Unpack a GGUF file into a Hugging Face checkpoint in the folder ``out``.
+
+    Weights are float32 with the values that the gguf package unpacks, bit for bit; written are
+    ``model.safetensors``, ``config.json``, ``generation_config.json``, ``tokenizer.json`` and
+    ``tokenizer_config.json``.
+
+    Raises:
+        LensproofError: not a GGUF file, or one with something in it that is not known.
+    """
+    from lensproof.checkpoints.gguf.tokenizer import build
+
+    file, out = open_gguf(path), Path(out)
+    layout = _layout(file)
+    config = _config(file, layout)
+    tokenizer, tokenizer_config = build(file)
+    tensors = _tensors(file, layout, config)
+    _check(file, config, tensors)
+    out.mkdir(parents=True, exist_ok=True)
+    _save(out / "model.safetensors", tensors)
+    _json(out / "config.json", config)
+    _json(out / "generation_config.json", {key: config[key] for key in _TOKENS.values() if key in config})
+    _json(out / "tokenizer_config.json", tokenizer_config)
+    (out / "tokenizer.json").write_text(tokenizer.to_str(), encoding="utf-8")
+
+
+_TOKENS = {"bos": "bos_token_id", "eos": "eos_token_id", "padding": "pad_token_id"}
+
+
+def _layout(file: Gguf) -> Layout:
+    if file.architecture not in LAYOUTS:
+        raise LensproofError(
+            f"{file.path}: architecture {file.architecture} is not known (known: {', '.join(LAYOUTS)})"
+        )
+    return LAYOUTS[file.architecture]
+
+
+def _config(file: Gguf, layout: Layout) -> Config:
+    scaling = file.own("rope.scaling.type", "none")
+    if scaling not in ("none", "linear"):
+        raise LensproofError(f"{file.path}: rope scaling {scaling} is not known (known: none, linear)")
+    tokens = {key: file.value(f"tokenizer.ggml.{name}_token_id", None) for name, key in _TOKENS.items()}
+    linear = {"rope_type": "linear", "factor": file.own_number("rope.scaling.factor")} if scaling == "linear" else None
+    return {
+        **layout.config(file),
+        "vocab_size": len(file.value("tokenizer.ggml.tokens")),
+        "hidden_size": file.own("embedding_length"),
+        "intermediate_size": file.own("feed_forward_length"),
+        "num_hidden_layers": file.own("block_count"),
+        "num_attention_heads": file.own("attention.head_count"),
+        "max_position_embeddings": file.own("context_length"),
+        "rms_norm_eps": file.own_number("attention.layer_norm_rms_epsilon"),
+        "rope_scaling": linear,
+        "tie_word_embeddings": "output.weight" not in file.tensors,
+        "dtype": "float32",
+        **{key: index for key, index in tokens.items() if index is not None},
+    }
+
+
+def _tensors(file: Gguf, layout: Layout, config: Config) -> dict[str, torch.Tensor]:
+    import torch
+
+    tensors = {}
+    for tensor in bar(file.reader.tensors, f"unpack {file.path.name}", unit="tensor"):
+        name = layout.target(tensor.name)
+        if name is None:
+            raise LensproofError(f"{file.path}: tensor {tensor.name} is not known in {file.architecture}")
+        values = layout.restore(tensor.name, _unpack(file, tensor), config)
+        tensors[name] = torch.from_numpy(values.copy(order="C"))
+    return tensors
+
+
+def _unpack(file: Gguf, tensor: ReaderTensor) -> np.ndarray:
+    """The float32 values, rows first: the file names the fastest dimension first."""
+    from gguf import dequantize
+
+    try:
+        return dequantize(tensor.data, tensor.tensor_type).reshape(tuple(reversed(tensor.shape.tolist())))
+    except NotImplementedError as error:
+        raise LensproofError(f"{file.path}: packing {tensor.tensor_type.name} is not known") from error
+
+
+def _check(file: Gguf, config: Config, tensors: dict[str, torch.Tensor]) -> None:
+    """Names and shapes must be exactly those of the model that transformers builds from the config."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    settings = {key: value for key, value in config.items() if key not in ("model_type", "dtype")}
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(config["model_type"], **settings))
+    expected = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            raise LensproofError(
+                f"{file.path}: {name} is {found.get(name, 'missing')}, but its metadata asks for "
+                f"{expected.get(name, 'no such tensor')}"
+            )
+
+
+def _save(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    try:
+        save_file(tensors, path, metadata={"format": "pt"})
+    except SafetensorError as error:
+        raise OSError(errno.ENOSPC if "No space" in str(error) else errno.EIO, str(error)) from error
+    os.chmod(path, path.parent.stat().st_mode & 0o666)  # the library writes it for the owner only
+
+
+def _json(path: Path, value: Config) -> None:
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

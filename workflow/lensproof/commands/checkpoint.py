@@ -1,0 +1,27 @@
+"""``lensproof checkpoint``: a local checkpoint in safetensors from a source in the registry."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import click
+
+from lensproof import options
+
+
+@click.command()
+@click.argument("name")
+@click.option("--spec", help="The registry's entry as JSON; without it, the configuration is read.")
+@click.option("--configfile", multiple=True, type=options.FILE, help="Overrides of config.yaml.")
+@click.option("--file", type=options.FILE, help="What `lensproof fetch` left, for a wheel source.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
+def command(name: str, spec: str | None, configfile: tuple[Path, ...], file: Path | None, out: Path) -> None:
+    """Make a local checkpoint of NAME, which is in the registry; dequantise it if its source is quantised."""
+    from lensproof.checkpoints import registry
+    from lensproof.checkpoints.build import build
+
+    manifest = build(name, registry.checkpoint(name, spec, configfile), out, file)
+    logging.getLogger("lensproof").info(
+        "%s: %s, %s layers, weights and tokenizer in %s", name, manifest["architecture"], manifest["layers"], out
+    )

