@@ -20,7 +20,12 @@ import yaml
 
 from lensproof.config import validated
 
-TOOLS = "sh make bash cat cksum cp echo flock grep ls mkdir mv printf rm sed sleep tr true".split()
+TOOLS = (
+    *("sh", "make", "bash", "cat", "cksum", "cp", "echo", "flock", "grep", "ls", "mkdir", "mv", "printf", "rm"),
+    *("sed", "sleep", "tr", "true"),
+)
+
+COPIED = ("Makefile", "pyproject.toml", "envs", "workflow/alone.sh", "workflow/presets", "workflow/profiles")
 
 # A Python whose environments are empty and whose pip writes down what it is asked for.
 FAKE_PYTHON = """#!/bin/sh
@@ -36,7 +41,9 @@ rule all:
     input: expand("results/{i}.txt", i=range(3)),
 rule shard:
     output: "results/{i}.txt",
-    shell: "echo {wildcards.i} >>started; while [ -e hold-{wildcards.i} ]; do sleep 0.05; done; echo {wildcards.i} >{output}"
+    shell:
+        "echo {wildcards.i} >>started; while [ -e hold-{wildcards.i} ]; do sleep 0.05; done; "
+        "echo {wildcards.i} >{output}"
 """
 
 
@@ -273,11 +280,9 @@ def test_unknown_size_is_one_line_before_any_work(project: Project, size: str) -
     ],
 )
 def test_reproduce_runs_snakemake_on_the_preset(ready: Project, arguments: list[str], expected: list[str]) -> None:
-    (ready.folder / ".venv/bin/python").write_text(
-        FAKE_PYTHON.format(python=sys.executable).replace(
-            '"-m venv")', '"-m snakemake") printf "%s\\n" "$@" ;;\n"-m venv")'
-        )
-    )
+    python = ready.folder / ".venv/bin/python"
+    prints = '"-m snakemake") printf "%s\\n" "$@" ;;'
+    python.write_text(python.read_text().replace('"-m venv")', f'{prints}\n"-m venv")'))
     output = ready.run("make", "reproduce", *arguments).splitlines()
     assert output == ["-m", "snakemake", "--workflow-profile", "workflow/profiles/default", *expected]
 
@@ -359,7 +364,8 @@ def test_a_snakemake_started_by_hand_is_not_disturbed(workflow: Project) -> None
     by_hand = start_and_hold(workflow, ".venv/bin/python", "-m", "snakemake", "--cores", "3")
     message = one_line(workflow.run(*ALONE, status=1))
     assert message == (
-        f"make: a Snakemake (process {by_hand.pid}) is at work in this folder: wait for it or stop it, then run make again"
+        f"make: a Snakemake (process {by_hand.pid}) is at work in this folder: "
+        "wait for it or stop it, then run make again"
     )
     (workflow.folder / "hold-1").unlink()
     by_hand.communicate(timeout=120)

@@ -1,0 +1,55 @@
+# Two commands: `make reproduce` rebuilds every result, `make test` passes the tests. Each sets up what it needs.
+.DEFAULT_GOAL := help
+.PHONY: help reproduce report test test-setup bench lock clean setup
+.NOTPARALLEL:
+
+SIZE = desk
+CORES = all
+TARGETS =
+ARGS =
+
+# The same everywhere, whatever the user's locale.
+export PYTHONUTF8 := 1
+export PYTHON
+
+presets := desk $(sort $(patsubst workflow/presets/%.yaml,%,$(wildcard workflow/presets/*.yaml)))
+ifeq ($(filter $(presets),$(SIZE)),)
+$(error there is no preset $(SIZE): SIZE is one of $(presets))
+endif
+preset := $(if $(filter-out desk,$(SIZE)),--configfile workflow/presets/$(SIZE).yaml)
+snakemake := sh workflow/alone.sh $(preset)
+
+help: ## list these commands
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do \
+	    printf '  make %-12s %s\n' "$$name" "$$text"; done
+	@printf '\n  SIZE=one of %s (default desk)\n' '$(presets)'
+	@echo '  CORES=4 uses four cores (default all); PYTHON=python3.12 names the interpreter for a new .venv'
+
+reproduce: setup ## rebuild the results of a preset; TARGETS="file or rule ..." only these and what they need
+	@$(snakemake) --cores $(CORES) -- $(TARGETS)
+
+report: setup ## rebuild, then gather figures, tables and provenance in results/report.zip
+	@$(snakemake) --cores $(CORES) -- $(TARGETS)
+	@$(snakemake) --report results/report.zip -- $(TARGETS)
+
+test: setup ## pass the tests; ARGS="..." goes to pytest
+	@.venv/bin/python -m pytest $(ARGS)
+
+test-setup: setup ## the slow tests of these commands: real environments, killed runs
+	@.venv/bin/python -m pytest -m setup $(ARGS)
+
+bench: setup ## time this project against its peers, results/bench.csv; ARGS="..." goes to tests.bench
+	@$(snakemake) --cores $(CORES) -- results/checkpoints/smollm2-135m/checkpoint.json \
+	    results/sequences/smollm2-135m/lee.parquet
+	@.venv/bin/python -m tests.bench $(ARGS)
+
+lock: ## choose the newest requirements that fit envs/requirements.in
+	@sh envs/lock.sh
+
+clean: ## remove results (and all that Snakemake knows of them); .venv stays
+	@mkdir -p .make; if command -v flock >/dev/null && ! flock -n .make/run.lock true; then \
+	    echo 'make: a run is at work in this folder: stop it first' >&2; exit 1; fi
+	rm -rf results .snakemake .pytest_cache .ruff_cache
+
+setup:
+	@sh envs/setup.sh
