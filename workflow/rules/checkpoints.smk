@@ -7,14 +7,14 @@ rule fetch:
         "results/sources/{name}/{filename}",
     log:
         "results/logs/fetch/{name}/{filename}.log",
+    retries: 2
+    conda:
+        "../../envs/lensproof.yaml"
     params:
         code=code_hash("fetch"),
         spec=lambda wildcards: spec(
             "checkpoints" if wildcards.name in settings.registry.checkpoints else "corpora", wildcards.name
         ),
-    conda:
-        "../../envs/lensproof.yaml"
-    retries: 2
     shell:
         "lensproof --log {log:q} fetch {wildcards.name} --spec {params.spec:q} --out {output:q}"
 
@@ -29,12 +29,12 @@ rule checkpoint:
         "results/logs/checkpoint/{checkpoint}.log",
     benchmark:
         "results/benchmarks/checkpoint/{checkpoint}.tsv"
+    conda:
+        "../../envs/lensproof.yaml"
     params:
         code=code_hash("checkpoint"),
         spec=lambda wildcards: spec("checkpoints", wildcards.checkpoint),
         file=lambda wildcards, input: f"--file {input.file}" if input.file else "",
         out=lambda wildcards, output: str(Path(output.manifest).parent),
-    conda:
-        "../../envs/lensproof.yaml"
     shell:
         "lensproof --log {log} checkpoint {wildcards.checkpoint} --spec {params.spec:q} {params.file} --out {params.out}"

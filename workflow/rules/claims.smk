@@ -17,14 +17,15 @@ rule judge:
         "results/claims/{claim}.json",
     log:
         "results/logs/claims/{claim}.log",
+    conda:
+        "../../envs/lensproof.yaml"
     params:
         code=code_hash("judge"),
         level=settings.level,
         tied=" ".join(
-            f"--{'tied' if settings.registry.checkpoints[name].tied else 'untied'} {name}" for name in settings.checkpoints
+            f"--{'tied' if settings.registry.checkpoints[name].tied else 'untied'} {name}"
+            for name in settings.checkpoints
         ),
-    conda:
-        "../../envs/lensproof.yaml"
     shell:
         "lensproof --log {log} judge {wildcards.claim} {input.estimates} --level {params.level} {params.tied} --out {output}"
 
@@ -37,11 +38,11 @@ rule collect_claims:
         "results/claims.csv",
     log:
         "results/logs/claims.log",
+    conda:
+        "../../envs/lensproof.yaml"
     params:
         code=code_hash("collect_claims"),
         level=settings.level,
-    conda:
-        "../../envs/lensproof.yaml"
     shell:
         "lensproof --log {log} collect-claims {input} --level {params.level} --out {output}"
 
@@ -51,25 +52,25 @@ for claim in CLAIMS:
     rule:
         name:
             f"claim_{claim}"
-        localrule: True
         input:
             f"results/claims/{claim}.json",
+        localrule: True
 
 
 rule claims:
     """Every verdict."""
-    localrule: True
     input:
         "results/claims.csv",
+    localrule: True
 
 
 rule verify:
     """Fail where a claim that should hold on this preset does not."""
-    localrule: True
     input:
         "results/claims.csv",
     log:
         "results/logs/verify.log",
+    localrule: True
     conda:
         "../../envs/lensproof.yaml"
     shell:

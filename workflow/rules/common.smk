@@ -1,6 +1,6 @@
 # The checked configuration, and the few functions that rules share. Nothing heavy is imported here.
 import json
-import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -17,14 +17,15 @@ except LensproofError as error:
     sys.exit(f"lensproof: {error}")
 
 # In a rule, `lensproof` is this checkout's command, run by the Python that runs Snakemake.
-shell.prefix(
-    f"""
-set -euo pipefail
-export PYTHONPATH={str(Path(workflow.basedir) / "workflow")!r}
-export LENSPROOF_CONFIG_HASH={config_hash(config)} LENSPROOF_PRESET={settings.preset}
-lensproof() {{ {sys.executable!r} -m lensproof "$@"; }}
-"""
-)
+environment = {
+    "PYTHONPATH": str(Path(workflow.basedir) / "workflow"),
+    "LENSPROOF_CONFIG_HASH": config_hash(config),
+    "LENSPROOF_PRESET": settings.preset,
+}
+exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
+prefix = f'set -euo pipefail; export {exports}; lensproof() {{ {shlex.quote(sys.executable)} -m lensproof "$@"; }};'
+# Snakemake fills in braces here too.
+shell.prefix(prefix.replace("{", "{{").replace("}", "}}"))
 
 READINGS = settings.readings
 LENS = settings.jacobian_lens

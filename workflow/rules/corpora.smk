@@ -9,12 +9,12 @@ rule corpus:
         "results/corpora/{corpus}.parquet",
     log:
         "results/logs/corpus/{corpus}.log",
+    conda:
+        "../../envs/lensproof.yaml"
     params:
         code=code_hash("corpus"),
         spec=lambda wildcards: spec("corpora", wildcards.corpus),
         file=lambda wildcards, input: f"--file {input.file}" if input.file else "",
-    conda:
-        "../../envs/lensproof.yaml"
     shell:
         "lensproof --log {log} corpus {wildcards.corpus} --spec {params.spec:q} {params.file} --out {output}"
 
@@ -28,13 +28,13 @@ rule sequences:
         "results/sequences/{checkpoint}/{corpus}.parquet",
     log:
         "results/logs/sequences/{checkpoint}/{corpus}.log",
+    conda:
+        "../../envs/lensproof.yaml"
     params:
         code=code_hash("sequences"),
         split=lambda wildcards: json.dumps(registered("corpora", wildcards.corpus).split),
         length=settings.sequence_length,
         seed=settings.seed,
-    conda:
-        "../../envs/lensproof.yaml"
     shell:
         "lensproof --log {log} sequences --checkpoint results/checkpoints/{wildcards.checkpoint} --corpus {input.corpus} "
         "--length {params.length} --split {params.split:q} --seed {params.seed} --out {output}"
@@ -48,6 +48,8 @@ rule enough:
         "results/sequences/{checkpoint}/{corpus}.enough.json",
     log:
         "results/logs/enough/{checkpoint}/{corpus}.log",
+    conda:
+        "../../envs/lensproof.yaml"
     params:
         code=code_hash("enough"),
         needs=lambda wildcards: " ".join(
@@ -58,7 +60,5 @@ rule enough:
                 "readings.sequences": settings.sequences(wildcards.checkpoint),
             }.items()
         ),
-    conda:
-        "../../envs/lensproof.yaml"
     shell:
         "lensproof --log {log} enough --sequences {input.sequences} {params.needs} --out {output}"

@@ -1,5 +1,11 @@
 # From estimates to figures and tables; nothing is computed here. Each one is a target: `lexframe_fig4`.
-READINGS_ESTIMATES = collect("results/estimates/lexframe/readings/{checkpoint}.parquet", checkpoint=settings.checkpoints)
+READINGS_ESTIMATES = collect(
+    "results/estimates/lexframe/readings/{checkpoint}.parquet", checkpoint=settings.checkpoints
+)
+# What checkpoints are called in print.
+TITLES = " ".join(
+    f"--title {shlex.quote(f'{name}={settings.registry.checkpoints[name].title}')}" for name in settings.checkpoints
+)
 
 
 rule lexframe_table1:
@@ -17,12 +23,13 @@ rule lexframe_table1:
         tex="results/tables/lexframe/table1.tex",
     log:
         "results/logs/tables/lexframe/table1.log",
-    params:
-        code=code_hash("table"),
     conda:
         "../../envs/lensproof.yaml"
+    params:
+        code=code_hash("table"),
+        titles=TITLES,
     shell:
-        "lensproof --log {log} table lexframe table1 {input} --out {output.csv}"
+        "lensproof --log {log} table lexframe table1 {input} {params.titles} --out {output.csv}"
 
 
 rule lexframe_fig4:
@@ -40,17 +47,18 @@ rule lexframe_fig4:
         png="results/figures/lexframe/fig4.png",
     log:
         "results/logs/figures/lexframe/fig4.log",
-    params:
-        code=code_hash("figure"),
     conda:
         "../../envs/lensproof.yaml"
+    params:
+        code=code_hash("figure"),
+        titles=TITLES,
     shell:
-        "lensproof --log {log} figure lexframe fig4 {input} --out {output.pdf}"
+        "lensproof --log {log} figure lexframe fig4 {input} {params.titles} --out {output.pdf}"
 
 
 rule lexframe:
     """Every table and figure of Lexical Reference Frames that there is."""
-    localrule: True
     input:
         rules.lexframe_table1.output,
         rules.lexframe_fig4.output,
+    localrule: True

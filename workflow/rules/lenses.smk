@@ -13,18 +13,18 @@ rule typical_attention:
         "results/logs/typical_attention/{checkpoint}.log",
     benchmark:
         "results/benchmarks/typical_attention/{checkpoint}.tsv"
-    params:
-        code=code_hash("calibrate"),
-        count=settings.calibration.sequences,
-        machine=MACHINE,
     conda:
         "../../envs/lensproof.yaml"
     threads: settings.threads
     resources:
         gpu=GPU,
+    params:
+        code=code_hash("calibrate"),
+        number=settings.calibration.sequences,
+        machine=MACHINE,
     shell:
         "lensproof --log {log} calibrate --checkpoint results/checkpoints/{wildcards.checkpoint} "
-        "--sequences {input.sequences} --count {params.count} {params.machine} --threads {threads} --out {output}"
+        "--sequences {input.sequences} --count {params.number} {params.machine} --threads {threads} --out {output}"
 
 
 rule jacobian_lens_shard:
@@ -39,17 +39,17 @@ rule jacobian_lens_shard:
         "results/logs/jacobian_lens/{checkpoint}/{shard}.log",
     benchmark:
         "results/benchmarks/jacobian_lens/{checkpoint}/{shard}.tsv"
+    conda:
+        "../../envs/lensproof.yaml"
+    threads: settings.threads
+    resources:
+        gpu=GPU,
     params:
         code=code_hash("fit_jacobian"),
         share=lambda wildcards: share(wildcards.shard, LENS.prompts, LENS.shard),
         skip=LENS.skip,
         cotangents=LENS.cotangents,
         machine=MACHINE,
-    conda:
-        "../../envs/lensproof.yaml"
-    threads: settings.threads
-    resources:
-        gpu=GPU,
     shell:
         "lensproof --log {log} fit-jacobian --checkpoint results/checkpoints/{wildcards.checkpoint} "
         "--sequences {input.sequences} {params.share} --skip {params.skip} --cotangents {params.cotangents} "
@@ -67,9 +67,9 @@ rule jacobian_lens:
         "results/artifacts/{checkpoint}/jacobian_lens.safetensors",
     log:
         "results/logs/jacobian_lens/{checkpoint}.log",
-    params:
-        code=code_hash("merge_jacobian"),
     conda:
         "../../envs/lensproof.yaml"
+    params:
+        code=code_hash("merge_jacobian"),
     shell:
         "lensproof --log {log} merge-jacobian {input} --out {output}"

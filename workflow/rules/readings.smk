@@ -15,17 +15,17 @@ rule readings_shard:
         "results/logs/readings/{checkpoint}/{shard}.log",
     benchmark:
         "results/benchmarks/readings/{checkpoint}/{shard}.tsv"
+    conda:
+        "../../envs/lensproof.yaml"
+    threads: settings.threads
+    resources:
+        gpu=GPU,
     params:
         code=code_hash("readings"),
         share=lambda wildcards: share(wildcards.shard, settings.sequences(wildcards.checkpoint), READINGS.shard),
         orders=",".join(map(str, READINGS.orders)),
         layers=READINGS.layers if READINGS.layers == "all" else ",".join(map(str, READINGS.layers)),
         machine=MACHINE,
-    conda:
-        "../../envs/lensproof.yaml"
-    threads: settings.threads
-    resources:
-        gpu=GPU,
     shell:
         "lensproof --log {log} readings --checkpoint results/checkpoints/{wildcards.checkpoint} "
         "--sequences {input.sequences} --typical {input.typical} --lens {input.lens} {params.share} "
@@ -43,13 +43,13 @@ rule readings_estimates:
         "results/estimates/lexframe/readings/{checkpoint}.parquet",
     log:
         "results/logs/readings/{checkpoint}.log",
+    conda:
+        "../../envs/lensproof.yaml"
     params:
         code=code_hash("estimate_readings"),
         resamples=settings.bootstrap.resamples,
         level=settings.bootstrap.level,
         seed=settings.seed,
-    conda:
-        "../../envs/lensproof.yaml"
     shell:
         "lensproof --log {log} estimate-readings {input} --resamples {params.resamples} --level {params.level} "
         "--seed {params.seed} --out {output}"
