@@ -25,7 +25,8 @@ def test_head_of_last_state_is_the_models_logits(decoder):
 def test_residual_states_are_the_inputs_of_the_models_own_blocks(decoder):
     ids, seen = tokens(1, 40), []
     hooks = [
-        layer.register_forward_pre_hook(lambda module, given: seen.append(given[0])) for layer in decoder.model.model.layers
+        layer.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+        for layer in decoder.model.model.layers
     ]
     decoder.model(ids)
     for hook in hooks:

@@ -82,7 +82,9 @@ def test_infinite_order_is_the_model_itself_at_every_layer(decoder, states):
 
 
 def test_some_cuts_are_as_all_cuts(decoder, fitted, states):
-    every = {order: dict(zip(cuts, last, strict=True)) for order, cuts, last in flow(decoder, states, [0, 1, 2], fitted)}
+    every = {
+        order: dict(zip(cuts, last, strict=True)) for order, cuts, last in flow(decoder, states, [0, 1, 2], fitted)
+    }
     for order, cuts, last in flow(decoder, states, [0, 1, 2], fitted, cuts=[1, 3]):
         assert cuts == [cut for cut in (1, 3) if decoder.depth - cut > order]
         for cut, state in zip(cuts, last, strict=True):
@@ -135,7 +137,8 @@ def test_ridge_regression_with_two_folds_as_numpy_does_it():
         return lambda new: a_mean + (new - y_mean) @ slope.T, slope
 
     losses = [
-        sum(((regress(y[i], a[i], ridge)[0](y[1 - i]) - a[1 - i]) ** 2).sum() for i in (0, 1)) for ridge in grid.tolist()
+        sum(((regress(y[i], a[i], ridge)[0](y[1 - i]) - a[1 - i]) ** 2).sum() for i in (0, 1))
+        for ridge in grid.tolist()
     ]
     moments = [typical.Moments.of(torch.from_numpy(y[i]), torch.from_numpy(a[i])) for i in (0, 1)]
     slope, y_mean, a_mean, ridge, unexplained = typical.solve(*moments, ridges=grid)

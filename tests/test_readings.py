@@ -32,7 +32,9 @@ def test_the_norm_is_that_of_the_state_that_is_read():
 
 def test_order_comes_before_the_softcap_and_probability_after():
     """Logits 150 and 200 under a cap of 30: both are 30 in bfloat16, and the second is still the top token."""
-    decoder = dataclasses.replace(head(torch.tensor([[150.0], [200.0]]).bfloat16(), softcap=30.0), final_norm=lambda x: x)
+    decoder = dataclasses.replace(
+        head(torch.tensor([[150.0], [200.0]]).bfloat16(), softcap=30.0), final_norm=lambda x: x
+    )
     state = torch.ones(1, 1).bfloat16()
     assert decoder.coefficients(state).tolist() == [[150.0, 200.0]]
     assert decoder.logits(state).bfloat16().tolist() == [[30.0, 30.0]]

@@ -1,0 +1,156 @@
+"""``python -m tests.bench``: time this project and its peers on the same work, turn by turn, and write the table."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from lensproof.errors import LensproofError
+from tests.bench import environment, operations
+from tests.bench.parity import jacobian_difference, reading_difference
+from tests.bench.worker import PEERS, Worker
+
+ORDERS = [0, 1, 2]
+AIMS = {"readings": "2.5 times the peer's speed and 0.6 of the matrix rate", "jacobian": "1.25 times and 0.7"}
+
+
+@dataclass
+class Timing:
+    """Seconds of the two sides' runs, in turn, the machine's matrix rate around them, and how far results differ."""
+
+    bench: str
+    operations: int
+    difference: float = float("nan")
+    ours: list[float] = field(default_factory=list)
+    peer: list[float] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
+
+    def row(self) -> dict[str, Any]:
+        """One row of ``results/bench.csv``."""
+        ours, peer = statistics.median(self.ours), statistics.median(self.peer)
+        return {
+            "bench": self.bench,
+            "ours_s": round(ours, 3),
+            "peer": PEERS[f"{self.bench}_peer"].replace("-", "=="),
+            "peer_s": round(peer, 3),
+            "ratio": round(peer / ours, 3),
+            "matrix_share": round(self.operations / ours / statistics.median(self.rates), 3),
+            "max_difference": float(f"{self.difference:.3g}"),
+        }
+
+
+def alternate(
+    bench: str,
+    job: dict[str, Any],
+    needed: int,
+    difference: Callable[[dict[str, np.ndarray], dict[str, np.ndarray]], float],
+    rounds: int,
+) -> Timing:
+    """Run ours, the peer, ours, the peer, ...: what else the machine does then weighs on both alike."""
+    timing = Timing(bench, needed)
+    with Worker(f"{bench}_ours", job) as ours, Worker(f"{bench}_peer", job) as peer:
+        for turn in range(rounds):
+            timing.rates.append(operations.matrix_rate(job["threads"]))
+            for side, seconds in ((ours, timing.ours), (peer, timing.peer)):
+                took, numbers = side.run()
+                seconds.append(took)
+                say(f"{side.name}, round {turn + 1} of {rounds}: {took:.1f} s")
+                if side is ours:
+                    found = numbers
+            timing.difference = difference(found, numbers)
+    return timing
+
+
+def say(text: str) -> None:
+    """Tell how far the run is."""
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+@click.command()
+@click.option("--checkpoint", default="smollm2-135m", show_default=True, help="Name in results/checkpoints.")
+@click.option("--corpus", default="lee", show_default=True, help="Name in results/sequences/<checkpoint>.")
+@click.option("--threads", type=click.IntRange(1), default=2, show_default=True, help="Of every side.")
+@click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Runs of every side.")
+@click.option("--calibration", type=click.IntRange(2), default=64, show_default=True, help="Calibration sequences.")
+@click.option("--sequences", type=click.IntRange(1), default=1, show_default=True, help="Sequences to read.")
+@click.option("--prompts", type=click.IntRange(1), default=1, show_default=True, help="Prompts of the Jacobian lens.")
+@click.option("--only", type=click.Choice(list(AIMS)), help="One of the two benches.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("results/bench.csv"), show_default=True)
+def main(**options: Any) -> None:
+    """Time this project and its peers on the same work, threads and precision."""
+    try:
+        environment.make()
+        run(**options)
+    except LensproofError as error:
+        sys.exit(f"bench: {error}")
+
+
+def run(
+    checkpoint: str,
+    corpus: str,
+    threads: int,
+    rounds: int,
+    calibration: int,
+    sequences: int,
+    prompts: int,
+    only: str | None,
+    out: Path,
+) -> None:
+    """Both benches, and the table."""
+    from lensproof.corpora.sequences import take, tokens
+    from lensproof.files import read_parquet
+
+    folder = Path("results/checkpoints") / checkpoint
+    source = Path("results/sequences") / checkpoint / f"{corpus}.parquet"
+    table = read_parquet(source)
+    ids = {
+        name: tokens(take(table, role, count)).tolist()
+        for name, role, count in (
+            ("calibration", "calibration", calibration), ("test", "test", sequences), ("prompts", "lens", prompts)
+        )
+    }  # fmt: skip
+    job = {"checkpoint": folder.resolve(), "threads": threads, **ids}
+    job |= {"orders": ORDERS, "skip": 16, "cotangents": 16, "peer_cotangents": 8}
+    shape, length = operations.Shape.of(folder), len(ids["test"][0])
+    needed = {
+        "readings": sequences * operations.reading(shape, length, max(ORDERS)),
+        "jacobian": operations.jacobian_fit(shape, length, prompts, job["skip"]),
+    }
+    difference = {"readings": reading_difference, "jacobian": jacobian_difference}
+    timings = [alternate(name, job, needed[name], difference[name], rounds) for name in AIMS if only in (None, name)]
+    write(out, timings, {"threads": threads, "calibration": calibration, "sequences": sequences, "prompts": prompts})
+
+
+def write(out: Path, timings: list[Timing], settings: dict[str, Any]) -> None:
+    """The table, its provenance with every single time, and a summary on the terminal."""
+    import pandas as pd
+
+    from lensproof.codehash import code_hash
+    from lensproof.files import provenance_path, write_json, write_text
+    from lensproof.provenance import record
+
+    table = pd.DataFrame([timing.row() for timing in timings])
+    write_text(out, table.to_csv(index=False))
+    measured = {
+        timing.bench: {name: value for name, value in vars(timing).items() if name != "bench"} for timing in timings
+    }
+    code = code_hash("readings", "fit_jacobian")
+    write_json(provenance_path(out), {**record("readings", **settings), "step": "bench", "code": code, **measured})
+    print(table.to_string(index=False))
+    for timing in timings:
+        rate = statistics.median(timing.rates) / 1e9
+        print(
+            f"{timing.bench}: aim {AIMS[timing.bench]} ({rate:.0f} GFLOP/s at {settings['threads']} threads in this run)"
+        )
+    print(f"written to {out}")
+
+
+if __name__ == "__main__":
+    main()
