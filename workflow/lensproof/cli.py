@@ -43,12 +43,11 @@ def cli(log: Path | None) -> None:
 def main() -> None:
     """Run the command line: a user's error is one line and status 2, anything else keeps its traceback."""
     try:
-        cli.main(prog_name="lensproof", standalone_mode=False)
+        status = cli.main(prog_name="lensproof", standalone_mode=False)
+        sys.exit(status if isinstance(status, int) else 0)
     except LensproofError as error:
         logging.getLogger("lensproof").error("lensproof: %s", error)
         sys.exit(2)
-    except click.exceptions.Exit as exit_:
-        sys.exit(exit_.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

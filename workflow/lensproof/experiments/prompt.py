@@ -86,7 +86,7 @@ def _transport(
     if lens == "logit":
         return [states[layer] for layer in layers]
     if lens == "jacobian":
-        weights = read_json(folder / "checkpoint.json")["weights_sha256"]
+        weights = read_json(folder / "checkpoint.json")["sha256"]
         fitted = jacobian.load(_built(artifacts / "jacobian_lens.safetensors"), decoder, weights)
         return [fitted.transport(states[layer], layer) for layer in layers]
     order = math.inf if lens == "native" else int(lens.removeprefix("lexframe:"))
