@@ -1,6 +1,6 @@
 # Two commands: `make reproduce` rebuilds every result, `make test` passes the tests. Each sets up what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help reproduce report test test-setup bench lock clean setup
+.PHONY: help reproduce report test test-peer test-setup bench lock clean setup
 .NOTPARALLEL:
 
 SIZE = desk
@@ -8,9 +8,10 @@ CORES = all
 TARGETS =
 ARGS =
 
-# The same everywhere, whatever the user's locale.
+# The same everywhere, whatever the user's locale and other Python packages.
 export PYTHONUTF8 := 1
 export PYTHON
+unexport PYTHONPATH PYTHONHOME
 
 presets := desk $(sort $(patsubst workflow/presets/%.yaml,%,$(wildcard workflow/presets/*.yaml)))
 ifeq ($(filter $(presets),$(SIZE)),)
@@ -18,6 +19,7 @@ $(error there is no preset $(SIZE): SIZE is one of $(presets))
 endif
 preset := $(if $(filter-out desk,$(SIZE)),--configfile workflow/presets/$(SIZE).yaml)
 snakemake := sh workflow/alone.sh $(preset)
+for_peers := results/checkpoints/smollm2-135m/checkpoint.json results/sequences/smollm2-135m/lee.parquet
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do \
@@ -35,12 +37,16 @@ report: setup ## rebuild, then gather figures, tables and provenance in results/
 test: setup ## pass the tests; ARGS="..." goes to pytest
 	@.venv/bin/python -m pytest $(ARGS)
 
+test-peer: setup ## compare with other packages, installed in .venv-peers
+	@.venv/bin/python -m tests.bench.environment
+	@$(snakemake) --cores $(CORES) -- $(for_peers)
+	@.venv/bin/python -m pytest -m peer $(ARGS)
+
 test-setup: setup ## the slow tests of these commands: real environments, killed runs
 	@.venv/bin/python -m pytest -m setup $(ARGS)
 
 bench: setup ## time this project against its peers, results/bench.csv; ARGS="..." goes to tests.bench
-	@$(snakemake) --cores $(CORES) -- results/checkpoints/smollm2-135m/checkpoint.json \
-	    results/sequences/smollm2-135m/lee.parquet
+	@$(snakemake) --cores $(CORES) -- $(for_peers)
 	@.venv/bin/python -m tests.bench $(ARGS)
 
 lock: ## choose the newest requirements that fit envs/requirements.in

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 ON_REQUEST = {
     "slow": "compute for minutes on a real checkpoint: pytest -m slow",
-    "peer": "need another package beside this one: pytest -m peer",
+    "peer": "compare with other packages: make test-peer",
     "setup": "make real environments from the package index: make test-setup",
 }
 

@@ -48,7 +48,7 @@ rule shard:
 
 
 class Project:
-    """A copy of the files that set up and run, in a folder with a space, with a PATH that a test fills itself."""
+    """A copy of the files that set up and run, in a folder with an awkward name, and a PATH that a test fills."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.folder = folder
@@ -112,7 +112,7 @@ class Project:
 
 @pytest.fixture
 def project(root: Path, tmp_path: Path) -> Project:
-    return Project(root, tmp_path / "a folder")
+    return Project(root, tmp_path / "ein schöner Ordner")
 
 
 @pytest.fixture
@@ -215,6 +215,16 @@ def test_two_set_ups_at_once_install_once(project: Project) -> None:
     assert first.wait() == 0
     first.communicate()
     assert len(project.pip()) == 4
+
+
+def test_setup_and_run_without_flock(workflow: Project) -> None:
+    workflow.program("flock").unlink()
+    shutil.rmtree(workflow.folder / ".venv")
+    workflow.python()
+    workflow.setup()
+    assert workflow.setup() == ""
+    workflow.run(*ALONE)
+    assert results(workflow) == ["0", "1", "2"]
 
 
 def test_interpreters_are_tried_by_running_them(project: Project) -> None:

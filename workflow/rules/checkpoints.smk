@@ -7,7 +7,6 @@ rule fetch:
         "results/sources/{name}/{filename}",
     log:
         "results/logs/fetch/{name}/{filename}.log",
-    retries: 2
     conda:
         "../../envs/lensproof.yaml"
     params:

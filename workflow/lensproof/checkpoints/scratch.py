@@ -56,6 +56,8 @@ def install(folder: Path, out: str | Path, last: str) -> None:
     for old in out.iterdir():
         if old.is_file() and old.suffix in kinds:
             old.unlink()
+    for file in files[:-1]:
+        shutil.copymode(files[-1], file)  # safetensors makes files that only their owner reads
     for file in files:
         os.replace(file, out / file.name)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,8 +47,8 @@ def convert(path: str | Path, out: str | Path) -> None:
     tensors = _tensors(file, layout, config)
     _check(file, config, tensors)
     out.mkdir(parents=True, exist_ok=True)
-    _save(out / "model.safetensors", tensors)
     _json(out / "config.json", config)
+    _save(out / "model.safetensors", tensors)
     _json(out / "generation_config.json", {key: config[key] for key in _TOKENS.values() if key in config})
     _json(out / "tokenizer_config.json", tokenizer_config)
     (out / "tokenizer.json").write_text(tokenizer.to_str(), encoding="utf-8")
@@ -137,7 +136,6 @@ def _save(path: Path, tensors: dict[str, torch.Tensor]) -> None:
         save_file(tensors, path, metadata={"format": "pt"})
     except SafetensorError as error:
         raise OSError(errno.ENOSPC if "No space" in str(error) else errno.EIO, str(error)) from error
-    os.chmod(path, path.parent.stat().st_mode & 0o666)  # the library writes it for the owner only
 
 
 def _json(path: Path, value: Config) -> None:
