@@ -141,7 +141,9 @@ def test_lenses_differ_relative_to_the_peers_norm():
 
 
 def test_the_table_has_medians_ratio_and_share(tmp_path, capsys):
-    timing = bench.Timing("jacobian", 600, 2e-4, ours=[4.0, 2.0, 3.0], peer=[6.0, 9.0, 7.5], rates=[400.0, 250.0, 100.0])
+    timing = bench.Timing(
+        "jacobian", 600, 2e-4, ours=[4.0, 2.0, 3.0], peer=[6.0, 9.0, 7.5], rates=[400.0, 250.0, 100.0]
+    )
     bench.write(tmp_path / "bench.csv", [timing], {"threads": 1})
     (row,) = pd.read_csv(tmp_path / "bench.csv").to_dict("records")
     assert row == {

@@ -137,9 +137,7 @@ class Readings(Strict):
     """Table 1 and figure 4: how close each reading is to the model's own output."""
 
     orders: list[Annotated[int, Field(ge=0)]] = Field(min_length=1, description="orders of the reference frames")
-    sequences: dict[str, Positive] = Field(
-        description="test sequences by checkpoint; `default` stands for the others"
-    )
+    sequences: dict[str, Positive] = Field(description="test sequences by checkpoint; `default` stands for the others")
     shard: Positive = Field(description="sequences per shard")
     layers: Literal["all"] | list[Annotated[int, Field(ge=0)]] = Field(
         description="layers to read, 0 the embedding and L the last block's output"

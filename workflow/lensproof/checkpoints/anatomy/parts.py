@@ -8,7 +8,6 @@ its blocks have and where they are kept. Shapes: ``d`` width, ``T`` positions, `
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -93,9 +92,7 @@ class GatedMLP:
             hidden = self.down.vjp(cotangent)
             out = self.gate.vjp(hidden * to_gate)
             up_part = hidden.mul_(to_up)
-            return torch.addmm(
-                out.flatten(0, 1), up_part.flatten(0, 1), self.up.weight
-            ).view_as(out)
+            return torch.addmm(out.flatten(0, 1), up_part.flatten(0, 1), self.up.weight).view_as(out)
 
         return vjp
 
@@ -246,14 +243,14 @@ class Attention:
         key = torch.cat((memory.key, heads.key), 1)
         value = torch.cat((memory.value, heads.value), 1)
         pattern = self.pattern(heads.query, key)
-        outputs = self.gather(pattern, value)[0]                        # T H h
-        weights = pattern[0].unsqueeze(3)                               # K G T 1 S
-        own = pattern[0, ..., start:].flatten(1, 2).mT.contiguous()     # K T(source) (G T)
-        keys = key[0].transpose(0, 1) * self.scale                      # K S h
-        values = value[0].permute(1, 2, 0)                              # K h S
-        queries = (heads.query[0] * self.scale).transpose(0, 1)         # H T h
+        outputs = self.gather(pattern, value)[0]  # T H h
+        weights = pattern[0].unsqueeze(3)  # K G T 1 S
+        own = pattern[0, ..., start:].flatten(1, 2).mT.contiguous()  # K T(source) (G T)
+        keys = key[0].transpose(0, 1) * self.scale  # K S h
+        values = value[0].permute(1, 2, 0)  # K h S
+        queries = (heads.query[0] * self.scale).transpose(0, 1)  # H T h
         queries = queries.reshape(self.key_value_heads, -1, queries.shape[-1])
-        outputs = outputs.transpose(0, 1).flatten(0, 1).unsqueeze(-1)   # (H T) h 1
+        outputs = outputs.transpose(0, 1).flatten(0, 1).unsqueeze(-1)  # (H T) h 1
         back = self._project_vjp(y, positions)
 
         def vjp(cotangent: Tensor) -> Tensor:
@@ -261,7 +258,7 @@ class Attention:
             mixed = self._split(self.output.vjp(cotangent), self.heads).permute(2, 0, 1, 3).contiguous()  # H T C h
             along = (mixed.flatten(0, 1) @ outputs).view(*weights.shape[:3], count, 1)
             mixed = mixed.view(self.key_value_heads, -1, mixed.shape[-1])
-            score = (mixed @ values).view(*weights.shape[:3], count, -1)             # K G T C S
+            score = (mixed @ values).view(*weights.shape[:3], count, -1)  # K G T C S
             score = score.sub_(along).mul_(weights)
             to_query = (score.view(*mixed.shape[:2], -1) @ keys).view(self.heads, length, count, -1)
             to_key = (score.view(*queries.shape[:2], -1).mT @ queries).unflatten(1, (count, -1))[:, :, start:]
@@ -291,9 +288,7 @@ class Attention:
 
         return vjp
 
-    def _place_vjp(
-        self, raw: Tensor, norm: RMSNorm | None, positions: Tensor
-    ) -> Callable[[Tensor, Tensor], None]:
+    def _place_vjp(self, raw: Tensor, norm: RMSNorm | None, positions: Tensor) -> Callable[[Tensor, Tensor], None]:
         """Back through rotation and norm at the raw projection ``[T, heads, h]``, written into the second argument;
         cotangents ``[T, C, heads, h]``."""
         norm_vjp = norm.linearise(raw.flatten(0, 1)) if norm else None

@@ -73,7 +73,7 @@ def _config(file: Gguf, layout: Layout) -> Config:
     linear = {"rope_type": "linear", "factor": file.own_number("rope.scaling.factor")} if scaling == "linear" else None
     return {
         **layout.config(file),
-        "vocab_size": len(file.value("tokenizer.ggml.tokens")),
+        "vocab_size": _vocabulary(file),
         "hidden_size": file.own("embedding_length"),
         "intermediate_size": file.own("feed_forward_length"),
         "num_hidden_layers": file.own("block_count"),
@@ -85,6 +85,15 @@ def _config(file: Gguf, layout: Layout) -> Config:
         "dtype": "float32",
         **{key: index for key, index in tokens.items() if index is not None},
     }
+
+
+def _vocabulary(file: Gguf) -> int:
+    """Rows of the embedding: as many as tokens, or more."""
+    embedding, tokens = file.tensors.get("token_embd.weight"), len(file.value("tokenizer.ggml.tokens"))
+    rows = 0 if embedding is None else int(embedding.shape[-1])
+    if rows < tokens:
+        raise LensproofError(f"{file.path}: the embedding has {rows} rows for {tokens} tokens")
+    return rows
 
 
 def _tensors(file: Gguf, layout: Layout, config: Config) -> dict[str, torch.Tensor]:

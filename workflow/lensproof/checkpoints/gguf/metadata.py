@@ -11,7 +11,7 @@ import numpy as np
 from lensproof.errors import LensproofError
 
 if TYPE_CHECKING:
-    from gguf import GGUFReader, ReaderTensor
+    from gguf import GGUFReader, ReaderField, ReaderTensor
 
 _MISSING = object()
 
@@ -46,10 +46,16 @@ class Gguf:
         """
         field = self.reader.get_field(key)
         if field is not None:
-            return field.contents()
+            return self._contents(key, field)
         if default is _MISSING:
             raise LensproofError(f"{self.path} lacks the metadata key {key}: it cannot be converted")
         return default
+
+    def _contents(self, key: str, field: ReaderField) -> Any:
+        try:
+            return field.contents()
+        except UnicodeDecodeError as error:
+            raise LensproofError(f"{self.path}: the metadata key {key} is not valid UTF-8: fetch it again") from error
 
     def number(self, key: str, default: Any = _MISSING) -> float:
         """A float32 value as the decimal number it was written from: 1e-05, not 9.999999747378752e-06."""

@@ -31,8 +31,8 @@ def build(file: Gguf) -> tuple[Tokenizer, dict[str, Any]]:
         known = ", ".join("/".join(kind) for kind in _KINDS)
         raise LensproofError(f"{file.path}: tokenizer {model}/{pre} is not known (known: {known})")
     tokens = file.value("tokenizer.ggml.tokens")
-    tokenizer = _KINDS[model, pre](file, tokens)
     roles = _roles(file, tokens)
+    tokenizer = _KINDS[model, pre](file, tokens)
     tokenizer.post_processor = _ends(file, roles, adds_bos=model == "llama")
     return tokenizer, {
         "tokenizer_class": "PreTrainedTokenizerFast",  # takes tokenizer.json as it is
@@ -126,7 +126,10 @@ def _add(tokenizer: Tokenizer, tokens: list[str], types: Sequence[int]) -> None:
 
 def _roles(file: Gguf, tokens: list[str]) -> dict[str, tuple[int, str]]:
     indices = {role: file.value(f"tokenizer.ggml.{name}_token_id", None) for role, name in _ROLES.items()}
-    return {role: (index, tokens[index]) for role, index in indices.items() if index is not None}
+    named = {role: index for role, index in indices.items() if index is not None}
+    if any(index >= len(tokens) for index in named.values()):
+        raise LensproofError(f"{file.path}: the tokenizer names a token that is not in its vocabulary")
+    return {role: (index, tokens[index]) for role, index in named.items()}
 
 
 def _ends(file: Gguf, roles: dict[str, tuple[int, str]], adds_bos: bool) -> processors.PostProcessor:
