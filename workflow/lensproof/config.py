@@ -165,7 +165,7 @@ class Config(Strict):
     preset: str = Field(description="name of the preset, written into provenance")
     level: Literal["smoke", "desk", "paper"] = Field(description="which level a verdict of this run speaks for")
     seed: int
-    threads: Positive = Field(description="threads of one heavy job")
+    threads: Positive = Field(description="threads of one heavy job; several run at once, one core each is fastest")
     device: Literal["auto", "cpu", "cuda"] = "auto"
     precision: Literal["float32", "bfloat16", "float16"] = Field(description="of the weights; readings are float32")
     checkpoints: list[str] = Field(min_length=1, description="checkpoints to run, by their name in the registry")

@@ -44,8 +44,9 @@ def convert(path: str | Path, out: str | Path) -> None:
     layout = _layout(file)
     config = _config(file, layout)
     tokenizer, tokenizer_config = build(file)
-    tensors = _tensors(file, layout, config)
-    _check(file, config, tensors)
+    names = _names(file, layout)
+    _check(file, config, names)
+    tensors = _tensors(file, layout, config, names)
     out.mkdir(parents=True, exist_ok=True)
     _json(out / "config.json", config)
     _save(out / "model.safetensors", tensors)
@@ -66,22 +67,25 @@ def _layout(file: Gguf) -> Layout:
 
 
 def _config(file: Gguf, layout: Layout) -> Config:
-    scaling = file.own("rope.scaling.type", "none")
+    blocks, tensors = file.count("block_count"), file.tensors
+    if blocks > len(tensors):
+        raise LensproofError(f"{file.path}: its metadata asks for {blocks} blocks, but it has {len(tensors)} tensors")
+    scaling = file.text("rope.scaling.type", "none")
     if scaling not in ("none", "linear"):
         raise LensproofError(f"{file.path}: rope scaling {scaling} is not known (known: none, linear)")
-    tokens = {key: file.value(f"tokenizer.ggml.{name}_token_id", None) for name, key in _TOKENS.items()}
-    linear = {"rope_type": "linear", "factor": file.own_number("rope.scaling.factor")} if scaling == "linear" else None
+    linear = {"rope_type": "linear", "factor": file.number("rope.scaling.factor")} if scaling == "linear" else None
+    tokens = {key: file.token(role) for role, key in _TOKENS.items()}
     return {
         **layout.config(file),
         "vocab_size": _vocabulary(file),
-        "hidden_size": file.own("embedding_length"),
-        "intermediate_size": file.own("feed_forward_length"),
-        "num_hidden_layers": file.own("block_count"),
-        "num_attention_heads": file.own("attention.head_count"),
-        "max_position_embeddings": file.own("context_length"),
-        "rms_norm_eps": file.own_number("attention.layer_norm_rms_epsilon"),
+        "hidden_size": file.count("embedding_length"),
+        "intermediate_size": file.count("feed_forward_length"),
+        "num_hidden_layers": blocks,
+        "num_attention_heads": file.count("attention.head_count"),
+        "max_position_embeddings": file.count("context_length"),
+        "rms_norm_eps": file.number("attention.layer_norm_rms_epsilon"),
         "rope_scaling": linear,
-        "tie_word_embeddings": "output.weight" not in file.tensors,
+        "tie_word_embeddings": "output.weight" not in tensors,
         "dtype": "float32",
         **{key: index for key, index in tokens.items() if index is not None},
     }
@@ -89,52 +93,72 @@ def _config(file: Gguf, layout: Layout) -> Config:
 
 def _vocabulary(file: Gguf) -> int:
     """Rows of the embedding: as many as tokens, or more."""
-    embedding, tokens = file.tensors.get("token_embd.weight"), len(file.value("tokenizer.ggml.tokens"))
-    rows = 0 if embedding is None else int(embedding.shape[-1])
+    embedding, tokens = file.tensors.get("token_embd.weight"), len(file.items("tokenizer.ggml.tokens", str))
+    rows = 0 if embedding is None else _shape(embedding)[0]
     if rows < tokens:
         raise LensproofError(f"{file.path}: the embedding has {rows} rows for {tokens} tokens")
     return rows
 
 
-def _tensors(file: Gguf, layout: Layout, config: Config) -> dict[str, torch.Tensor]:
-    import torch
-
-    tensors = {}
-    for tensor in bar(file.reader.tensors, f"unpack {file.path.name}", unit="tensor"):
-        name = layout.target(tensor.name)
-        if name is None:
-            raise LensproofError(f"{file.path}: tensor {tensor.name} is not known in {file.architecture}")
-        values = layout.restore(tensor.name, _unpack(file, tensor), config)
-        tensors[name] = torch.from_numpy(values.copy(order="C"))
-    return tensors
+def _shape(tensor: ReaderTensor) -> tuple[int, ...]:
+    """Rows first: the file names the fastest dimension first."""
+    return tuple(reversed(tensor.shape.tolist()))
 
 
-def _unpack(file: Gguf, tensor: ReaderTensor) -> np.ndarray:
-    """The float32 values, rows first: the file names the fastest dimension first."""
-    from gguf import dequantize
+def _names(file: Gguf, layout: Layout) -> dict[str, str]:
+    """Name of each tensor in the file -> its name in the checkpoint."""
+    names = {name: layout.target(name) for name in file.tensors}
+    for name, target in names.items():
+        if target is None:
+            raise LensproofError(f"{file.path}: tensor {name} is not known in {file.architecture}")
+    return names
 
-    try:
-        return dequantize(tensor.data, tensor.tensor_type).reshape(tuple(reversed(tensor.shape.tolist())))
-    except NotImplementedError as error:
-        raise LensproofError(f"{file.path}: packing {tensor.tensor_type.name} is not known") from error
 
-
-def _check(file: Gguf, config: Config, tensors: dict[str, torch.Tensor]) -> None:
+def _check(file: Gguf, config: Config, names: dict[str, str]) -> None:
     """Names and shapes must be exactly those of the model that transformers builds from the config."""
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    settings = {key: value for key, value in config.items() if key not in ("model_type", "dtype")}
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(config["model_type"], **settings))
-    expected = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    expected = _expected(file, config)
+    found = {names[name]: _shape(tensor) for name, tensor in file.tensors.items()}
     for name in sorted(expected.keys() | found.keys()):
         if expected.get(name) != found.get(name):
             raise LensproofError(
                 f"{file.path}: {name} is {found.get(name, 'missing')}, but its metadata asks for "
                 f"{expected.get(name, 'no such tensor')}"
             )
+
+
+def _expected(file: Gguf, config: Config) -> dict[str, tuple[int, ...]]:
+    import torch
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    settings = {key: value for key, value in config.items() if key not in ("model_type", "dtype")}
+    try:
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(AutoConfig.for_model(config["model_type"], **settings))
+    except (StrictDataclassError, ValueError, TypeError, ArithmeticError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise LensproofError(f"{file.path}: its metadata do not make a model ({reason})") from error
+    return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+
+
+def _tensors(file: Gguf, layout: Layout, config: Config, names: dict[str, str]) -> dict[str, torch.Tensor]:
+    import torch
+
+    tensors = {}
+    for name, tensor in bar(file.tensors.items(), f"unpack {file.path.name}", total=len(names), unit="tensor"):
+        values = layout.restore(name, _unpack(file, tensor), config)
+        tensors[names[name]] = torch.from_numpy(values.copy(order="C"))
+    return tensors
+
+
+def _unpack(file: Gguf, tensor: ReaderTensor) -> np.ndarray:
+    """The float32 values."""
+    from gguf import dequantize
+
+    try:
+        return dequantize(tensor.data, tensor.tensor_type).reshape(_shape(tensor))
+    except NotImplementedError as error:
+        raise LensproofError(f"{file.path}: packing {tensor.tensor_type.name} is not known") from error
 
 
 def _save(path: Path, tensors: dict[str, torch.Tensor]) -> None:

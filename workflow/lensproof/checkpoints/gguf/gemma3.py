@@ -15,26 +15,26 @@ _BLOCKS_27B = 62
 
 def config(file: Gguf) -> Config:
     """The architecture's part of ``config.json``."""
-    blocks, head = file.own("block_count"), file.own("attention.key_length", 256)
-    period = file.own("attention.sliding_window_pattern", _PERIOD)
+    blocks, head = file.count("block_count"), file.count("attention.key_length", 256)
+    period = file.count("attention.sliding_window_pattern", _PERIOD)
     # The 27B model alone scales queries by its width per head.
-    scale = file.own("embedding_length") // file.own("attention.head_count") if blocks == _BLOCKS_27B else head
+    scale = file.count("embedding_length") // file.count("attention.head_count") if blocks == _BLOCKS_27B else head
     return {
         "architectures": ["Gemma3ForCausalLM"],
         "model_type": "gemma3_text",
-        "num_key_value_heads": file.own("attention.head_count_kv"),
+        "num_key_value_heads": file.count("attention.head_count_kv"),
         "head_dim": head,
         "query_pre_attn_scalar": scale,
         "hidden_activation": "gelu_pytorch_tanh",
         "attention_bias": False,
         "attn_logit_softcapping": None,
         "final_logit_softcapping": None,
-        "sliding_window": file.own("attention.sliding_window"),
+        "sliding_window": file.count("attention.sliding_window"),
         "layer_types": [
             "full_attention" if (block + 1) % period == 0 else "sliding_attention" for block in range(blocks)
         ],
-        "rope_theta": file.own_number("rope.freq_base", 1000000.0),
-        "rope_local_base_freq": file.own_number("rope.freq_base_swa", _LOCAL_THETA),
+        "rope_theta": file.number("rope.freq_base", 1000000.0),
+        "rope_local_base_freq": file.number("rope.freq_base_swa", _LOCAL_THETA),
     }
 
 

@@ -10,17 +10,17 @@ from lensproof.checkpoints.gguf.metadata import Gguf
 
 def config(file: Gguf) -> Config:
     """The architecture's part of ``config.json``."""
-    heads = file.own("attention.head_count")
-    width = file.own("embedding_length")
+    heads = file.count("attention.head_count")
+    head = file.count("embedding_length") // heads
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
-        "num_key_value_heads": file.own("attention.head_count_kv", heads),
-        "head_dim": file.own("attention.key_length", file.own("rope.dimension_count", width // heads)),
+        "num_key_value_heads": file.count("attention.head_count_kv", heads),
+        "head_dim": file.count("attention.key_length", file.count("rope.dimension_count", head)),
         "hidden_act": "silu",
         "attention_bias": False,
         "mlp_bias": False,
-        "rope_theta": file.own_number("rope.freq_base", 10000.0),
+        "rope_theta": file.number("rope.freq_base", 10000.0),
     }
 
 

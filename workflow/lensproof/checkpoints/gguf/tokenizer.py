@@ -26,17 +26,17 @@ def build(file: Gguf) -> tuple[Tokenizer, dict[str, Any]]:
     Raises:
         LensproofError: a kind of tokenizer that is not known here.
     """
-    model, pre = file.value("tokenizer.ggml.model"), file.value("tokenizer.ggml.pre", "default")
+    model, pre = file.text("tokenizer.ggml.model"), file.text("tokenizer.ggml.pre", "default")
     if (model, pre) not in _KINDS:
         known = ", ".join("/".join(kind) for kind in _KINDS)
         raise LensproofError(f"{file.path}: tokenizer {model}/{pre} is not known (known: {known})")
-    tokens = file.value("tokenizer.ggml.tokens")
+    tokens = file.items("tokenizer.ggml.tokens", str)
     roles = _roles(file, tokens)
     tokenizer = _KINDS[model, pre](file, tokens)
     tokenizer.post_processor = _ends(file, roles, adds_bos=model == "llama")
     return tokenizer, {
         "tokenizer_class": "PreTrainedTokenizerFast",  # takes tokenizer.json as it is
-        "model_max_length": file.own("context_length"),
+        "model_max_length": file.count("context_length"),
         "clean_up_tokenization_spaces": False,
         **{role: token for role, (_, token) in roles.items()},
         **_template(file),
@@ -45,28 +45,30 @@ def build(file: Gguf) -> tuple[Tokenizer, dict[str, Any]]:
 
 def _byte_level(*before: pre_tokenizers.PreTokenizer) -> Callable[[Gguf, list[str]], Tokenizer]:
     def construct(file: Gguf, tokens: list[str]) -> Tokenizer:
-        merges = [tuple(merge.split(" ")) for merge in file.value("tokenizer.ggml.merges")]
+        merges = [tuple(merge.split(" ")) for merge in file.items("tokenizer.ggml.merges", str)]
         tokenizer = _bpe(file, tokens, merges)
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*before, pre_tokenizers.ByteLevel(add_prefix_space=False)])
         tokenizer.decoder = decoders.ByteLevel()
-        _add(tokenizer, tokens, file.value("tokenizer.ggml.token_type"))
+        _add(tokenizer, tokens, _types(file, tokens))
         return tokenizer
 
     return construct
 
 
 def _sentencepiece(file: Gguf, tokens: list[str]) -> Tokenizer:
-    if file.value("tokenizer.ggml.add_space_prefix", True):
+    if file.flag("tokenizer.ggml.add_space_prefix", True):
         raise LensproofError(f"{file.path}: a SentencePiece tokenizer that puts a space in front is not known")
-    types = file.value("tokenizer.ggml.token_type")
+    types, scores = _types(file, tokens), file.items("tokenizer.ggml.scores", float)
+    if len(scores) != len(tokens):
+        raise LensproofError(f"{file.path}: {len(scores)} scores for {len(tokens)} tokens")
     # The file spells runs of spaces with spaces; in merging they are what the normalizer makes of them.
     tokens = [token.replace(" ", _SPACE) if token.isspace() else token for token in tokens]
-    unknown = tokens[file.value("tokenizer.ggml.unknown_token_id")]
+    unknown = file.token("unknown")
     tokenizer = _bpe(
         file,
         tokens,
-        merges_of(tokens, types, file.value("tokenizer.ggml.scores")),
-        unk_token=unknown,
+        merges_of(tokens, types, scores),
+        unk_token=None if unknown is None else tokens[unknown],
         fuse_unk=True,
         byte_fallback=True,
     )
@@ -111,7 +113,8 @@ def _bpe(file: Gguf, tokens: list[str], merges: list[tuple[str, str]], **options
     try:
         return Tokenizer(models.BPE(vocabulary, merges, **options))
     except Exception as error:  # the library raises nothing more precise
-        raise LensproofError(f"{file.path}: the merges do not fit the vocabulary ({error})") from error
+        reason = str(error).splitlines()[0]
+        raise LensproofError(f"{file.path}: the merges do not fit the vocabulary ({reason})") from error
 
 
 def _add(tokenizer: Tokenizer, tokens: list[str], types: Sequence[int]) -> None:
@@ -124,18 +127,22 @@ def _add(tokenizer: Tokenizer, tokens: list[str], types: Sequence[int]) -> None:
     tokenizer.add_tokens(added)
 
 
+def _types(file: Gguf, tokens: list[str]) -> list[int]:
+    types = file.items("tokenizer.ggml.token_type", int)
+    if len(types) != len(tokens):
+        raise LensproofError(f"{file.path}: {len(types)} token types for {len(tokens)} tokens")
+    return types
+
+
 def _roles(file: Gguf, tokens: list[str]) -> dict[str, tuple[int, str]]:
-    indices = {role: file.value(f"tokenizer.ggml.{name}_token_id", None) for role, name in _ROLES.items()}
-    named = {role: index for role, index in indices.items() if index is not None}
-    if any(index >= len(tokens) for index in named.values()):
-        raise LensproofError(f"{file.path}: the tokenizer names a token that is not in its vocabulary")
-    return {role: (index, tokens[index]) for role, index in named.items()}
+    indices = {role: file.token(name) for role, name in _ROLES.items()}
+    return {role: (index, tokens[index]) for role, index in indices.items() if index is not None}
 
 
 def _ends(file: Gguf, roles: dict[str, tuple[int, str]], adds_bos: bool) -> processors.PostProcessor:
     """Puts BOS in front and EOS behind where the file says so."""
-    front = ["bos_token"] if file.value("tokenizer.ggml.add_bos_token", adds_bos) else []
-    back = ["eos_token"] if file.value("tokenizer.ggml.add_eos_token", False) else []
+    front = ["bos_token"] if file.flag("tokenizer.ggml.add_bos_token", adds_bos) else []
+    back = ["eos_token"] if file.flag("tokenizer.ggml.add_eos_token", False) else []
     ends = [roles[role] for role in front + back if role in roles]
     if len(ends) != len(front + back):
         raise LensproofError(f"{file.path}: the tokenizer adds a token that the file does not name")
@@ -147,5 +154,5 @@ def _ends(file: Gguf, roles: dict[str, tuple[int, str]], adds_bos: bool) -> proc
 
 
 def _template(file: Gguf) -> dict[str, str]:
-    template = file.value("tokenizer.chat_template", None)
-    return {} if template is None else {"chat_template": template}
+    template = file.text("tokenizer.chat_template", "")
+    return {"chat_template": template} if template else {}
