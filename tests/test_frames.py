@@ -130,10 +130,13 @@ def test_ridge_regression_with_two_folds_as_numpy_does_it():
     a = [fold @ generator.normal(size=(5, 5)) + generator.normal(size=(30, 5)) for fold in y]
     grid = torch.tensor([1e-3, 1e-1, 10.0], dtype=torch.float64)
 
+    both = np.concatenate(y), np.concatenate(a)
+    trace = ((both[0] - both[0].mean(0)) ** 2).sum()
+
     def regress(y, a, ridge):
         y_mean, a_mean = y.mean(0), a.mean(0)
-        gram = (y - y_mean).T @ (y - y_mean)
-        slope = (a - a_mean).T @ (y - y_mean) @ np.linalg.inv(gram + ridge * np.trace(gram) / 5 * np.eye(5))
+        gram = (y - y_mean).T @ (y - y_mean) + ridge * trace / 5 * np.eye(5)
+        slope = (a - a_mean).T @ (y - y_mean) @ np.linalg.inv(gram)
         return lambda new: a_mean + (new - y_mean) @ slope.T, slope
 
     losses = [
@@ -142,7 +145,6 @@ def test_ridge_regression_with_two_folds_as_numpy_does_it():
     ]
     moments = [typical.Moments.of(torch.from_numpy(y[i]), torch.from_numpy(a[i])) for i in (0, 1)]
     slope, y_mean, a_mean, ridge, unexplained = typical.solve(*moments, ridges=grid)
-    both = np.concatenate(y), np.concatenate(a)
     assert ridge.item() == grid[int(np.argmin(losses))]
     np.testing.assert_allclose(slope, regress(*both, ridge.item())[1], rtol=1e-9)
     np.testing.assert_allclose(y_mean, both[0].mean(0))

@@ -17,6 +17,7 @@ from lensproof.checkpoints.gguf import convert
 from lensproof.checkpoints.gguf.tokenizer import merges_of
 from lensproof.config import RandomSource
 from lensproof.errors import LensproofError
+from lensproof.files import read_parquet
 from lensproof.specimens.tiny import random_model
 
 Packing = gguf.GGMLQuantizationType
@@ -307,7 +308,8 @@ def test_the_same_file_gives_the_same_bytes(tmp_path):
 # Tokenizers ------------------------------------------------------------------------------------------------------
 
 TEXTS = [
-    "a ab  12 1 2\n\n  b", "Ünïcode — 日本語 😀 \u0301\u200b", "", " ", "\n", "a" + " " * 9 + "b", "\tdef f(x):\r\n    return x",
+    "a ab  12 1 2\n\n  b", "Ünïcode — 日本語 😀 \u0301\u200b", "", " ", "\n", "a" + " " * 9 + "b",
+    "\tdef f(x):\r\n    return x",
     "\x00\x7f", "don't", "½ Ⅷ ٣٤ ²",
 ]  # fmt: skip
 
@@ -467,3 +469,29 @@ def _refused(path, out, message):
     assert str(path) in str(raised.value)
     assert "\n" not in str(raised.value)
     assert not out.exists()
+
+
+# The desk's checkpoints -------------------------------------------------------------------------------------------
+
+# Token ids as llama.cpp cuts the same files, and twice the perplexity found on a little news.
+DESK = {
+    "smollm2-135m": ([504, 3575, 282, 4649, 314, 216, 34, 32, 33, 256, 36], 64),
+    "gemma3-270m": ([2, 818, 5279, 529, 7001, 563, 236743, 236778, 236771, 236770, 138, 236812], 40),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DESK)
+def test_a_desk_checkpoint_cuts_text_and_reads_english(root, name):
+    """Wrongly converted weights give perplexities in the hundreds and more."""
+    folder, corpus = root / "results" / "checkpoints" / name, root / "results" / "corpora" / "lee.parquet"
+    assert (folder / "checkpoint.json").is_file(), "run `make reproduce` first"
+    ids, most = DESK[name]
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
+    assert tokenizer("The capital of France is 201  4")["input_ids"] == ids
+    losses = []
+    for text in read_parquet(corpus)["text"][:8]:
+        rows = tokenizer(text, return_tensors="pt")["input_ids"][:, :128]
+        with torch.no_grad():
+            losses.append(model(rows, labels=rows).loss.item())
+    assert 8 < np.exp(np.mean(losses)) < most

@@ -25,15 +25,15 @@ CHECKPOINT = "smollm2-135m"
 def job(root: Path) -> dict:
     sequences = read_parquet(root / "results" / "sequences" / CHECKPOINT / "lee.parquet")
 
-    def ids(role: str, count: int) -> list[list[int]]:
-        return tokens(take(sequences, role, count)).tolist()
+    def ids(role: str, count: int, length: int | None = None) -> list[list[int]]:
+        return tokens(take(sequences, role, count))[:, :length].tolist()
 
     return {
         "checkpoint": root / "results" / "checkpoints" / CHECKPOINT,
         "threads": 2,
         "calibration": ids("calibration", 64),
-        "test": ids("test", 4),
-        "prompts": ids("lens", 2),
+        "test": ids("test", 2),
+        "prompts": ids("lens", 2, length=33),  # sources and targets 16 .. 31
         "orders": [0, 1, 2],
         "skip": 16,
         "cotangents": 16,

@@ -6,11 +6,12 @@ job's share of the machine's rate is what it spends on work that cannot be avoid
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from lensproof.files import read_json
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Shape:
     @classmethod
     def of(cls, checkpoint: Path) -> Shape:
         """From a checkpoint's ``config.json``."""
-        config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
+        config = read_json(checkpoint / "config.json")
         heads = config["num_attention_heads"]
         return cls(
             width=config["hidden_size"],

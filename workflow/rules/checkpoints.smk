@@ -33,7 +33,7 @@ rule checkpoint:
     params:
         code=code_hash("checkpoint"),
         spec=lambda wildcards: spec("checkpoints", wildcards.checkpoint),
-        file=lambda wildcards, input: f"--file {input.file}" if input.file else "",
+        file=lambda wildcards, input: f"--file {shlex.quote(str(input.file))}" if input.file else "",
         out=lambda wildcards, output: str(Path(output.manifest).parent),
     shell:
         "lensproof --log {log} checkpoint {wildcards.checkpoint} --spec {params.spec:q} {params.file} --out {params.out}"

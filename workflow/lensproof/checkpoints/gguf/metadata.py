@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,7 +40,12 @@ class Gguf:
         """The name under which llama.cpp knows the architecture, ``llama`` or ``gemma3``."""
         return self.text("general.architecture")
 
-    @property
+    @cached_property
+    def vocabulary(self) -> list[str]:
+        """The tokens by id."""
+        return self.items("tokenizer.ggml.tokens", str)
+
+    @cached_property
     def tensors(self) -> dict[str, ReaderTensor]:
         """Name -> tensor, still packed."""
         return {tensor.name: tensor for tensor in self.reader.tensors}
@@ -77,7 +83,7 @@ class Gguf:
         """Id of the token that plays a role, ``bos`` or ``unknown``; None where the file names none."""
         key = f"tokenizer.ggml.{role}_token_id"
         index = self._value(key, int, None)
-        if index is not None and not 0 <= index < len(self.items("tokenizer.ggml.tokens", str)):
+        if index is not None and not 0 <= index < len(self.vocabulary):
             raise LensproofError(f"{self.path}: {key} is {index}, which is not in the vocabulary")
         return index
 

@@ -30,7 +30,7 @@ def build(file: Gguf) -> tuple[Tokenizer, dict[str, Any]]:
     if (model, pre) not in _KINDS:
         known = ", ".join("/".join(kind) for kind in _KINDS)
         raise LensproofError(f"{file.path}: tokenizer {model}/{pre} is not known (known: {known})")
-    tokens = file.items("tokenizer.ggml.tokens", str)
+    tokens = file.vocabulary
     roles = _roles(file, tokens)
     tokenizer = _KINDS[model, pre](file, tokens)
     tokenizer.post_processor = _ends(file, roles, adds_bos=model == "llama")

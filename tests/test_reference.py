@@ -1,0 +1,48 @@
+"""The default preset's results of this version, as they were when it was released (``tests/reference``)."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from lensproof.files import provenance_path, read_json
+
+REFERENCE = "tests/reference"
+
+
+@pytest.fixture
+def results(root):
+    """The results of a finished run of the default preset."""
+    folder = root / "results"
+    table = folder / "tables/lexframe/table1.csv"
+    assert table.is_file(), "run `make reproduce` first"
+    assert read_json(provenance_path(table))["preset"] == "desk", "run `make reproduce` with the default preset first"
+    return folder
+
+
+@pytest.mark.slow
+def test_estimates_agree_with_the_reference(root, results):
+    """Another processor's rounding moves a mean by far less than a thousandth of its interval's width."""
+    key = ["checkpoint", "method", "measure"]
+    ours, theirs = (
+        pd.read_csv(path).set_index(key).sort_index()
+        for path in (results / "tables/lexframe/table1.csv", root / REFERENCE / "table1.csv")
+    )
+    assert ours.index.equals(theirs.index)
+    pd.testing.assert_frame_equal(ours[["point", "lo", "hi"]], theirs[["point", "lo", "hi"]], rtol=2e-3, atol=1e-4)
+    assert (ours["n"] == theirs["n"]).all()
+
+
+@pytest.mark.slow
+def test_verdicts_agree_with_the_reference(root, results):
+    ours, theirs = (
+        pd.read_csv(path).set_index(["claim", "checkpoint"])["verdict"].sort_index()
+        for path in (results / "claims.csv", root / REFERENCE / "claims.csv")
+    )
+    pd.testing.assert_series_equal(ours, theirs)
+
+
+def test_the_reference_covers_every_claim(root):
+    from lensproof.claims import catalogue
+
+    assert set(pd.read_csv(root / REFERENCE / "claims.csv")["claim"]) == set(catalogue.experiments())
