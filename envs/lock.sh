@@ -1,6 +1,7 @@
 #!/bin/sh
-# Writes envs/requirements.lock from envs/requirements.in, and the peers' lock beside it: one set of versions for Python 3.11 to 3.13 on every platform,
-# with the hashes of all their files. torch and what only torch requires stay out, see envs/torch.txt.
+# Writes envs/requirements.lock from envs/requirements.in, and the peers' lock from theirs: one set of versions for Python
+# 3.11 to 3.13 on every platform, with the hashes of all their files. torch and what only torch requires stay out, see
+# envs/torch.txt.
 set -eu
 
 tool=.make/uv

@@ -36,6 +36,7 @@ def test_shape_is_read_from_the_checkpoint(tmp_path):
 def test_operations_of_the_lens_by_hand():
     # positions 2, 3 and 4 of 6; 4 outputs; 3 blocks of 144 weights; 2 prompts; 2 operations a multiply-add
     assert operations.jacobian_fit(SHAPE, length=6, prompts=2, skip=2) == 2 * 2 * 3 * 4 * 3 * 144
+    assert operations.jacobian_fit(SHAPE, length=6, prompts=2, skip=2, lowest=1) == 2 * 2 * 3 * 4 * 2 * 144
 
 
 def test_operations_of_order_zero_by_hand():

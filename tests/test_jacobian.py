@@ -66,6 +66,13 @@ def test_does_not_depend_on_how_many_cotangents_run_at_once(architecture):
             torch.testing.assert_close(matrix, lenses[0].matrices[layer], rtol=1e-4, atol=1e-5)
 
 
+def test_a_band_of_layers_is_part_of_all_layers():
+    band, whole = (jacobian.fit(tiny("llama"), tokens(1, 24), skip=4, lowest=lowest) for lowest in (2, 0))
+    assert sorted(band.matrices) == [2, 3, 4]
+    for layer, matrix in band.matrices.items():
+        assert torch.equal(matrix, whole.matrices[layer])
+
+
 def test_training_mode_with_dropout_is_refused():
     decoder = tiny("llama", seed=5)
     dropout = torch.nn.Dropout(0.1)

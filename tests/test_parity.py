@@ -36,6 +36,7 @@ def job(root: Path) -> dict:
         "prompts": ids("lens", 2, length=33),  # sources and targets 16 .. 31
         "orders": [0, 1, 2],
         "skip": 16,
+        "lowest": 1,
         "cotangents": 16,
         "peer_cotangents": 8,
     }

@@ -119,11 +119,11 @@ def run(
         )
     }  # fmt: skip
     job = {"checkpoint": folder.resolve(), "threads": threads, **ids}
-    job |= {"orders": ORDERS, "skip": 16, "cotangents": 16, "peer_cotangents": 8}
+    job |= {"orders": ORDERS, "skip": 16, "cotangents": 8, "peer_cotangents": 8, "lowest": 1}
     shape, length = operations.Shape.of(folder), len(ids["test"][0])
     needed = {
         "readings": sequences * operations.reading(shape, length, max(ORDERS)),
-        "jacobian": operations.jacobian_fit(shape, length, prompts, job["skip"]),
+        "jacobian": operations.jacobian_fit(shape, length, prompts, job["skip"], job["lowest"]),
     }
     difference = {"readings": reading_difference, "jacobian": jacobian_difference}
     timings = [alternate(name, job, needed[name], difference[name], rounds) for name in AIMS if only in (None, name)]

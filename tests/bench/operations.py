@@ -78,14 +78,14 @@ def reading(shape: Shape, length: int, top: int = 2) -> int:
     return 2 * length * per_position
 
 
-def jacobian_fit(shape: Shape, length: int, prompts: int, skip: int) -> int:
-    """Operations to fit the Jacobian lens at every layer.
+def jacobian_fit(shape: Shape, length: int, prompts: int, skip: int, lowest: int = 0) -> int:
+    """Operations to fit the Jacobian lens at layers ``lowest`` .. L.
 
     For each of d output dimensions one cotangent goes back through all weights of the blocks, at the positions
     ``skip`` .. T-2. Products of attention are left out (2% here), and so is the forward pass (one in d).
     """
     positions = length - 1 - skip
-    return 2 * prompts * positions * shape.width * shape.depth * shape.block
+    return 2 * prompts * positions * shape.width * (shape.depth - lowest) * shape.block
 
 
 def matrix_rate(threads: int, size: int = 3072, repeats: int = 3) -> float:

@@ -12,7 +12,7 @@ def prepare(job):
     decoder, prompts = load(job["checkpoint"]), tokens(job, "prompts")
 
     def work():
-        lens = fit(decoder, prompts, skip=job["skip"], cotangents=job["cotangents"])
+        lens = fit(decoder, prompts, **{key: job[key] for key in ("skip", "cotangents", "lowest")})
         return {"jacobians": np.stack([lens.matrices[layer].numpy() for layer in range(1, decoder.depth)])}
 
     return work

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from lensproof.checkpoints.anatomy.decoder import Decoder
+from lensproof.checkpoints.anatomy.parts import Vjp
 from lensproof.errors import LensproofError
 from lensproof.files import atomic, read_provenance, read_safetensors, write_safetensors
 from lensproof.progress import bar
@@ -50,7 +51,13 @@ class JacobianLens:
 
 
 def fit(
-    decoder: Decoder, tokens: Tensor, *, skip: int = 16, cotangents: int = 16, progress: str | None = None
+    decoder: Decoder,
+    tokens: Tensor,
+    *,
+    skip: int = 16,
+    cotangents: int = 8,
+    lowest: int = 0,
+    progress: str | None = None,
 ) -> JacobianLens:
     """Fit the lens on prompts of one length.
 
@@ -60,18 +67,24 @@ def fit(
         tokens: ids ``[P, T]``.
         skip: positions left out at the start of each prompt.
         cotangents: output dimensions differentiated at once; it changes memory and speed, not the result.
+        lowest: lowest layer to fit; each layer above it costs a block's backward passes.
         progress: text of a progress bar, or None.
 
     Raises:
         LensproofError: no prompt is longer than ``skip + 1``, or the model is in training mode with dropout.
     """
-    return combine(
-        fit_prompt(decoder, prompt, skip=skip, cotangents=cotangents, progress=progress) for prompt in tokens
-    )
+    settings = {"skip": skip, "cotangents": cotangents, "lowest": lowest, "progress": progress}
+    return combine(fit_prompt(decoder, prompt, **settings) for prompt in tokens)
 
 
 def fit_prompt(
-    decoder: Decoder, prompt: Tensor, *, skip: int = 16, cotangents: int = 16, progress: str | None = None
+    decoder: Decoder,
+    prompt: Tensor,
+    *,
+    skip: int = 16,
+    cotangents: int = 8,
+    lowest: int = 0,
+    progress: str | None = None,
 ) -> JacobianLens:
     """The lens of a single prompt ``[T]``; with ``T <= skip + 1`` it is empty and counts no prompt."""
     refuse_dropout(decoder)
@@ -79,30 +92,38 @@ def fit_prompt(
     if last <= skip:
         return JacobianLens({}, 0)
     with torch.no_grad():
-        return JacobianLens(_mean_jacobians(decoder, prompt, skip, last, cotangents, progress), 1)
+        back = _backward_maps(decoder, prompt[:last], skip, lowest)
+        return JacobianLens(_mean_jacobians(decoder, back, last - skip, cotangents, progress), 1)
+
+
+def _backward_maps(decoder: Decoder, prompt: Tensor, skip: int, lowest: int) -> dict[int, Vjp]:
+    """Layer -> map of cotangents of the next layer's states, at positions from ``skip`` on, to those of its own."""
+    states = residuals(decoder, prompt[None])[:, 0]
+    # Keys and values (or recurrent state) before the first source are constants of the map.
+    return {
+        layer: decoder.blocks[layer].linearise(
+            states[layer, skip:], decoder.blocks[layer].remember(states[layer, None, :skip])
+        )
+        for layer in range(lowest, decoder.depth)
+    }
 
 
 def _mean_jacobians(
-    decoder: Decoder, prompt: Tensor, skip: int, last: int, cotangents: int, progress: str | None
+    decoder: Decoder, back: dict[int, Vjp], sources: int, cotangents: int, progress: str | None
 ) -> dict[int, Tensor]:
-    states = residuals(decoder, prompt[None, :last])[:, 0]
-    # Keys and values (or recurrent state) before the first source are constants of the map.
-    back = [
-        block.linearise(state[skip:], block.remember(state[None, :skip]))
-        for block, state in zip(decoder.blocks, states, strict=False)
-    ]
-    width, sources = decoder.width, last - skip
-    matrices = torch.empty(decoder.depth + 1, width, width, device=decoder.device)
+    """Sum over targets, mean over sources: one backward pass per output dimension serves all layers."""
+    width, like = decoder.width, decoder.unembedding
+    matrices = {layer: like.new_empty(width, width, dtype=torch.float32) for layer in [*back, decoder.depth]}
     starts = range(0, width, cotangents)
     for start in bar(starts, progress, unit="batch") if progress else starts:
-        rows = torch.arange(start, min(start + cotangents, width), device=decoder.device)
-        gradient = torch.zeros(sources, len(rows), width, device=decoder.device, dtype=states.dtype)
+        rows = torch.arange(start, min(start + cotangents, width), device=like.device)
+        gradient = like.new_zeros(sources, len(rows), width)
         gradient[:, torch.arange(len(rows)), rows] = 1.0
-        matrices[decoder.depth, rows] = gradient.float().mean(0)
-        for layer in reversed(range(decoder.depth)):
+        matrices[decoder.depth][rows] = gradient.float().mean(0)
+        for layer in reversed(back):
             gradient = back[layer](gradient)
-            matrices[layer, rows] = gradient.float().mean(0)
-    return dict(enumerate(matrices.cpu()))
+            matrices[layer][rows] = gradient.float().mean(0)
+    return {layer: matrix.cpu() for layer, matrix in matrices.items()}
 
 
 def combine(lenses: Iterable[JacobianLens]) -> JacobianLens:
