@@ -1,0 +1,108 @@
+"""``lensproof read`` from the command line, on a tiny model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from models import tokens
+
+from lensproof.checkpoints.load import encode, load, load_tokenizer
+from lensproof.config import RandomSource
+from lensproof.errors import LensproofError
+from lensproof.experiments.prompt import read
+from lensproof.figures.reading import draw
+from lensproof.frames import typical
+from lensproof.lenses import jacobian
+from lensproof.specimens import tiny
+
+PROMPT = "After the rain the children ran"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """A results folder with a tiny Gemma 3, its typical attention and its lens."""
+    folder = tmp_path_factory.mktemp("results")
+    checkpoint, artifacts = folder / "checkpoints" / "toy", folder / "artifacts" / "toy"
+    tiny.build(RandomSource(kind="random", architecture="gemma3_text", seed=3), checkpoint)
+    weights = hashlib.sha256((checkpoint / "model.safetensors").read_bytes()).hexdigest()
+    (checkpoint / "checkpoint.json").write_text(json.dumps({"sha256": weights}))
+    decoder = load(checkpoint)
+    typical.save(artifacts / "typical_attention.safetensors", typical.calibrate(decoder, tokens(4, 20)), {})
+    lens = jacobian.fit(decoder, tokens(1, 20), skip=4)
+    jacobian.save(artifacts / "jacobian_lens.safetensors", lens, {"weights": weights})
+    return folder
+
+
+def run(results, *arguments):
+    command = [sys.executable, "-m", "lensproof", "read", "--results", str(results), *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("lens", ["logit", "jacobian", "lexframe:0", "lexframe:1", "lexframe:2", "native"])
+def test_every_lens_reads_the_last_layer_as_the_model_does(results, lens):
+    decoder, tokenizer = load(results / "checkpoints/toy"), load_tokenizer(results / "checkpoints/toy")
+    ids = encode(tokenizer, PROMPT)
+    best = decoder.model(decoder.unembedding.new_tensor([ids]).long()).logits[0].softmax(-1).max(-1)
+    table = read(PROMPT, "toy", lens, "all", results, "cpu")
+    assert len(table) == (decoder.depth + 1) * len(ids)
+    last = table[table["layer"] == decoder.depth].sort_values("position")
+    assert last["token"].to_list() == [tokenizer.decode([token]) for token in best.indices]
+    assert last["probability"].to_list() == pytest.approx(best.values.tolist(), rel=1e-3)
+    if lens == "native":
+        assert (table.groupby("position")["token"].nunique() == 1).all()
+
+
+def test_a_table_in_the_terminal(results):
+    done = run(results, "--checkpoint", "toy", "--lens", "lexframe:1", "--layers", "0,2,4", PROMPT)
+    assert done.returncode == 0, done.stderr
+    assert "toy, lexframe:1" in done.stdout
+    assert set(re.findall(r"^ +(\d+) ", done.stdout, re.MULTILINE)) == {"0", "2", "4"}
+
+
+def test_a_heatmap_from_the_command_line(results, tmp_path):
+    done = run(results, "--checkpoint", "toy", "--lens", "logit", "--out", str(tmp_path / "read.png"), PROMPT)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "read.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("form", ["pdf", "svg"])
+def test_a_heatmap_in_vectors(results, tmp_path, form):
+    out = tmp_path / f"read.{form}"
+    draw(read(PROMPT, "toy", "logit", "all", results, "cpu"), "toy", out)
+    assert out.stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "lens", "layers", "message"),
+    [
+        ("toy", "tarot", "all", "there is no lens 'tarot': use logit, jacobian"),
+        ("nope", "logit", "all", "no checkpoint in"),
+        ("toy", "logit", "0,9", "the model has layers 0 to 4"),
+        ("toy", "logit", "some", "give `all`, or layers with commas"),
+    ],
+)
+def test_mistakes_are_one_line(results, checkpoint, lens, layers, message):
+    with pytest.raises(LensproofError, match=re.escape(message)) as error:
+        read(PROMPT, checkpoint, lens, layers, results, "cpu")
+    assert "\n" not in str(error.value)
+
+
+def test_a_mistake_on_the_command_line_leaves_nothing(results, tmp_path):
+    out = tmp_path / "read.gif"
+    done = run(results, "--checkpoint", "toy", "--lens", "logit", "--out", str(out), PROMPT)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.strip().endswith("its name must end in .pdf, .svg, .png")
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_artifact_that_is_not_built_says_how_to_build_it(results, tmp_path):
+    (tmp_path / "checkpoints").symlink_to(results / "checkpoints")
+    with pytest.raises(LensproofError, match="build it with `snakemake --cores 2"):
+        read(PROMPT, "toy", "lexframe:1", "all", tmp_path, "cpu")
