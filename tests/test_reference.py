@@ -46,3 +46,12 @@ def test_the_reference_covers_every_claim(root):
     from lensproof.claims import catalogue
 
     assert set(pd.read_csv(root / REFERENCE / "claims.csv")["claim"]) == set(catalogue.experiments())
+
+
+@pytest.mark.parametrize("claim", ["lexframe_order1_halves_order0_kl", "lexframe_order1_top1"])
+def test_the_readme_quotes_the_reference(root, claim):
+    readme, claims = (root / "README.md").read_text(), pd.read_csv(root / REFERENCE / "claims.csv")
+    for row in claims[claims["claim"] == claim].itertuples():
+        assert f"{row.verdict}, {row.estimate:.3f} [{row.lo:.3f}, {row.hi:.3f}]" in readme
+    contradicted = set(claims[claims["verdict"] == "contradicted"]["claim"])
+    assert readme.count("**contradicted**") == len(contradicted)

@@ -22,7 +22,7 @@ def show(table: pd.DataFrame, title: str) -> None:
     from rich.console import Console
 
     console = Console()
-    per_block = max(1, (console.width - 9) // (WIDTH + 7))
+    per_block = max(1, (console.width - 10) // (WIDTH + 8))
     positions = sorted(table["position"].unique())
     for start in range(0, len(positions), per_block):
         console.print(_block(table[table["position"].isin(positions[start : start + per_block])], title))
@@ -34,7 +34,7 @@ def _block(table: pd.DataFrame, title: str) -> Table:
     from rich.text import Text
 
     grid = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1), caption="top token and its probability by layer")
-    grid.add_column("layer", justify="right", style="bold")
+    grid.add_column("layer", justify="right", style="bold", min_width=5)
     columns = table.drop_duplicates("position")
     for _, column in columns.iterrows():
         grid.add_column(Text(clip(column["input"]), style="bold"), no_wrap=True)
