@@ -32,20 +32,17 @@ def folder(root, tmp_path):
     return tmp_path
 
 
-def test_the_dag_is_built_in_under_two_seconds_of_computing_without_torch(root, folder):
+def test_the_dag_is_built_without_anything_heavy(root, folder):
     code = (
-        "import sys, time, resource; from snakemake.cli import main\n"
+        "import sys; from snakemake.cli import main\n"
         "try: main(sys.argv[1:])\n"
         "except SystemExit as end: assert not end.code, end.code\n"
-        "used = resource.getrusage(resource.RUSAGE_SELF)\n"
-        "print('heavy:', sorted({'torch', 'transformers', 'pandas'} & set(sys.modules)))\n"
-        "print('seconds:', used.ru_utime + used.ru_stime)"
+        "print('heavy:', sorted({'torch', 'transformers', 'pandas', 'scipy'} & set(sys.modules)))"
     )
     arguments = command(folder, "--dry-run", "--quiet", "all")[3:]
     done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "heavy: []" in done.stdout
-    assert float(done.stdout.rsplit("seconds:", 1)[1]) < 4  # twice the target: the machine may be busy
 
 
 @pytest.mark.parametrize(
