@@ -66,6 +66,20 @@ def test_does_not_depend_on_how_many_cotangents_run_at_once(architecture):
             torch.testing.assert_close(matrix, lenses[0].matrices[layer], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("blocks", ["hand-written", "autograd"])
+def test_threads_change_nothing(blocks):
+    decoder = tiny("llama") if blocks == "hand-written" else toy([SumBlock(ONE), SumBlock(ONE)], 1)
+    before = torch.get_num_threads()
+    lenses = []
+    for threads in (1, 4):
+        torch.set_num_threads(threads)
+        lenses.append(jacobian.fit(decoder, tokens(1, 24), skip=4, cotangents=3))
+        assert torch.get_num_threads() == threads
+    torch.set_num_threads(before)
+    for layer, matrix in lenses[0].matrices.items():
+        assert torch.equal(matrix, lenses[1].matrices[layer])
+
+
 def test_a_band_of_layers_is_part_of_all_layers():
     band, whole = (jacobian.fit(tiny("llama"), tokens(1, 24), skip=4, lowest=lowest) for lowest in (2, 0))
     assert sorted(band.matrices) == [2, 3, 4]

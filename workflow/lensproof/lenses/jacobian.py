@@ -11,7 +11,9 @@ norm and the unembedding to the transported state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,8 +116,9 @@ def _mean_jacobians(
     """Sum over targets, mean over sources: one backward pass per output dimension serves all layers."""
     width, like = decoder.width, decoder.unembedding
     matrices = {layer: like.new_empty(width, width, dtype=torch.float32) for layer in [*back, decoder.depth]}
-    starts = range(0, width, cotangents)
-    for start in bar(starts, progress, unit="batch") if progress else starts:
+
+    @torch.no_grad()
+    def rows_from(start: int) -> None:
         rows = torch.arange(start, min(start + cotangents, width), device=like.device)
         gradient = like.new_zeros(sources, len(rows), width)
         gradient[:, torch.arange(len(rows)), rows] = 1.0
@@ -123,7 +126,27 @@ def _mean_jacobians(
         for layer in reversed(back):
             gradient = back[layer](gradient)
             matrices[layer][rows] = gradient.float().mean(0)
+
+    starts = range(0, width, cotangents)
+    with _workers(like.device) as pool:
+        done = pool.map(rows_from, starts)
+        for _ in bar(done, progress, total=len(starts), unit="batch") if progress else done:
+            pass
     return {layer: matrix.cpu() for layer, matrix in matrices.items()}
+
+
+@contextlib.contextmanager
+def _workers(device: torch.device) -> Iterator[ThreadPoolExecutor]:
+    """Batches of cotangents need nothing of one another: on a CPU each of torch's threads takes whole batches, instead
+    of all of them waiting for each other in every product."""
+    threads = torch.get_num_threads()
+    try:
+        if device.type == "cpu":
+            torch.set_num_threads(1)
+        with ThreadPoolExecutor(threads if device.type == "cpu" else 1) as pool:
+            yield pool
+    finally:
+        torch.set_num_threads(threads)
 
 
 def combine(lenses: Iterable[JacobianLens]) -> JacobianLens:
