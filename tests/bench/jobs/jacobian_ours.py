@@ -6,9 +6,11 @@ from serve import serve, tokens
 
 def prepare(job):
     """Load the model; the work is the whole fit."""
+    from lensproof import options
     from lensproof.checkpoints.load import load
     from lensproof.lenses.jacobian import fit
 
+    options.use_threads(job["threads"])  # as every command does
     decoder, prompts = load(job["checkpoint"]), tokens(job, "prompts")
 
     def work():

@@ -7,9 +7,11 @@ from serve import serve, tokens
 
 def prepare(job):
     """Calibrate; the work is the reading only."""
+    from lensproof import options
     from lensproof.checkpoints.load import load
     from lensproof.frames.typical import calibrate
 
+    options.use_threads(job["threads"])  # as every command does
     decoder = load(job["checkpoint"])
     typical = calibrate(decoder, tokens(job, "calibration"))
     test = tokens(job, "test")
