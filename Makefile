@@ -14,7 +14,7 @@ export PYTHON
 unexport PYTHONPATH PYTHONHOME
 
 presets := desk $(sort $(patsubst workflow/presets/%.yaml,%,$(wildcard workflow/presets/*.yaml)))
-ifeq ($(filter $(presets),$(SIZE)),)
+ifneq ($(words $(SIZE)) $(filter $(presets),$(SIZE)),1 $(SIZE))
 $(error there is no preset $(SIZE): SIZE is one of $(presets))
 endif
 preset := $(if $(filter-out desk,$(SIZE)),--configfile workflow/presets/$(SIZE).yaml)

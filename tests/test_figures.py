@@ -263,8 +263,9 @@ def test_no_torch_to_draw(drawn):
 @pytest.mark.parametrize("name", ["lexframe_fig4", "lexframe_table1", "workflow"])
 @pytest.mark.parametrize("level", ["smoke", "desk", "paper"])
 def test_captions_follow_the_configuration(root, name, level):
-    config = yaml.safe_load((root / "config.yaml").read_text()) | {"level": level}
+    config = yaml.safe_load((root / "config.yaml").read_text())
     validated(config)
+    config["level"] = level
     config["bootstrap"] = {"resamples": "500", "level": "0.9"}  # as Snakemake's command line gives them
     template = jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(
         (root / f"workflow/report/{name}.rst").read_text()

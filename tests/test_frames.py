@@ -161,6 +161,13 @@ def test_saved_and_loaded(tmp_path, decoder, fitted):
         typical.load(tmp_path / "typical.safetensors", tiny("llama", layers=3))
 
 
+def test_typical_attention_of_other_weights_is_refused(tmp_path, decoder, fitted):
+    typical.save(tmp_path / "typical.safetensors", fitted, {"weights": "a" * 64})
+    typical.load(tmp_path / "typical.safetensors", decoder, "a" * 64)
+    with pytest.raises(LensproofError, match="calibrated on other weights"):
+        typical.load(tmp_path / "typical.safetensors", decoder, "b" * 64)
+
+
 def test_one_sequence_is_too_few_to_calibrate_on(decoder):
     with pytest.raises(LensproofError, match="at least two calibration sequences"):
         typical.calibrate(decoder, tokens(1, LENGTH))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -131,6 +132,14 @@ def test_only_what_an_edit_can_change_runs_again(root, tmp_path):
     subprocess.run(["touch", "paper/published/claims.yaml", "config.yaml"], cwd=tmp_path, check=True)
     edit("frames/flow.py", "ROWS = 1024", "# A comment.\nROWS = 1024")
     assert "Nothing to be done" in run("--dry-run")
+    # Other sizes than those of the last run: all of it is planned at once, and no more.
+    plan = run("--dry-run", "--config", "readings={sequences: {default: 6}}").split("Job stats")[-1]
+    assert "readings_shard" in plan
+    assert "lexframe_fig4" in plan
+    assert "jacobian_lens" not in plan
+    plan = run("--dry-run", "--config", "jacobian_lens={prompts: 3}").split("Job stats")[-1]
+    assert re.search(r"jacobian_lens_shard +2\n", plan)
+    assert "readings_shard" in plan
     edit("figures/style.py", "COLUMN_INCHES = 3.4", "COLUMN_INCHES = 3.5")
     plan = run("--dry-run")
     assert "lexframe_fig4" in plan

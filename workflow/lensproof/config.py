@@ -149,6 +149,8 @@ class Readings(Strict):
             raise ValueError("orders must be rising and distinct")
         if "default" not in self.sequences:
             raise ValueError("sequences must name `default`")
+        if self.layers != "all" and (not self.layers or sorted(set(self.layers)) != self.layers):
+            raise ValueError("layers must be `all`, or rising and distinct")
         return self
 
 
@@ -164,7 +166,7 @@ class Config(Strict):
 
     preset: str = Field(description="name of the preset, written into provenance")
     level: Literal["smoke", "desk", "paper"] = Field(description="which level a verdict of this run speaks for")
-    seed: int
+    seed: Annotated[int, Field(ge=0)]
     threads: Positive = Field(description="threads of one heavy job; several run at once, one core each is fastest")
     device: Literal["auto", "cpu", "cuda"] = "auto"
     precision: Literal["float32", "bfloat16", "float16"] = Field(description="of the weights; readings are float32")
@@ -180,6 +182,11 @@ class Config(Strict):
     @model_validator(mode="after")
     def _names(self) -> Config:
         _known("checkpoints", self.checkpoints, self.registry.checkpoints)
+        if len(set(self.checkpoints)) < len(self.checkpoints):
+            raise ValueError("checkpoints names one twice")
+        for name in self.checkpoints:
+            if self.level == "paper" and self.registry.checkpoints[name].source.kind in ("wheel", "random"):
+                raise ValueError(f"level is paper, but {name} is not one of the paper's checkpoints: set level to desk")
         _known("corpus", [self.corpus], self.registry.corpora)
         _known("readings.sequences", set(self.readings.sequences) - {"default"}, self.registry.checkpoints)
         if self.readings.layers != "all":
@@ -208,6 +215,8 @@ def _layers(key: str, layers: list[int], config: Config) -> None:
         for layer in layers:
             if layer > depth:
                 raise ValueError(f"{key} names layer {layer}, but {name} has layers 0 to {depth}")
+        if not any(0 < layer < depth for layer in layers):
+            raise ValueError(f"{key} names no layer between the embedding and the last of {name} (1 to {depth - 1})")
 
 
 def validated(config: Mapping[str, Any]) -> Config:

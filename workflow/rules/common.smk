@@ -17,7 +17,16 @@ except LensproofError as error:
     sys.exit(f"lensproof: {error}")
 
 # In a rule, `lensproof` is this checkout's command, run by the Python that runs Snakemake.
+needs = {
+    name: {
+        "calibration.sequences": settings.calibration.sequences,
+        "jacobian_lens.prompts": settings.jacobian_lens.prompts,
+        "readings.sequences": settings.sequences(name),
+    }
+    for name in settings.checkpoints
+}
 environment = {
+    "LENSPROOF_NEEDS": json.dumps(needs),
     "PYTHONPATH": str(Path(workflow.basedir) / "workflow"),
     "LENSPROOF_CONFIG_HASH": config_hash(config),
     "LENSPROOF_PRESET": settings.preset,

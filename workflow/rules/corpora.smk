@@ -38,27 +38,3 @@ rule sequences:
     shell:
         "lensproof --log {log} sequences --checkpoint results/checkpoints/{wildcards.checkpoint} --corpus {input.corpus} "
         "--length {params.length} --split {params.split:q} --seed {params.seed} --out {output}"
-
-
-rule enough:
-    """Stop before any long step where the corpus is shorter than the configuration asks."""
-    input:
-        sequences="results/sequences/{checkpoint}/{corpus}.parquet",
-    output:
-        "results/sequences/{checkpoint}/{corpus}.enough.json",
-    log:
-        "results/logs/enough/{checkpoint}/{corpus}.log",
-    conda:
-        "../../envs/lensproof.yaml"
-    params:
-        code=code_hash("enough"),
-        needs=lambda wildcards: " ".join(
-            f"--need {key}={count}"
-            for key, count in {
-                "calibration.sequences": settings.calibration.sequences,
-                "jacobian_lens.prompts": LENS.prompts,
-                "readings.sequences": settings.sequences(wildcards.checkpoint),
-            }.items()
-        ),
-    shell:
-        "lensproof --log {log} enough --sequences {input.sequences} {params.needs} --out {output}"

@@ -6,7 +6,6 @@ rule typical_attention:
     input:
         checkpoint="results/checkpoints/{checkpoint}/checkpoint.json",
         sequences=f"results/sequences/{{checkpoint}}/{settings.corpus}.parquet",
-        enough=ancient(f"results/sequences/{{checkpoint}}/{settings.corpus}.enough.json"),
     output:
         "results/artifacts/{checkpoint}/typical_attention.safetensors",
     log:
@@ -32,7 +31,6 @@ rule jacobian_lens_shard:
     input:
         checkpoint="results/checkpoints/{checkpoint}/checkpoint.json",
         sequences=f"results/sequences/{{checkpoint}}/{settings.corpus}.parquet",
-        enough=ancient(f"results/sequences/{{checkpoint}}/{settings.corpus}.enough.json"),
     output:
         "results/artifacts/{checkpoint}/jacobian_lens/shard_{shard}.safetensors",
     log:

@@ -6,7 +6,6 @@ rule readings_shard:
     input:
         checkpoint="results/checkpoints/{checkpoint}/checkpoint.json",
         sequences=f"results/sequences/{{checkpoint}}/{settings.corpus}.parquet",
-        enough=ancient(f"results/sequences/{{checkpoint}}/{settings.corpus}.enough.json"),
         typical="results/artifacts/{checkpoint}/typical_attention.safetensors",
         lens="results/artifacts/{checkpoint}/jacobian_lens.safetensors",
     output:

@@ -20,15 +20,17 @@ def command(
 ) -> None:
     """Calibrate typical attention on the first sequences of the calibration role."""
     from lensproof.checkpoints.load import load
+    from lensproof.corpora import needs
     from lensproof.corpora.sequences import take, tokens
-    from lensproof.files import read_parquet
+    from lensproof.files import read_json, read_parquet
     from lensproof.frames import typical
     from lensproof.provenance import record
 
     options.use_threads(threads)
-    text = tokens(take(read_parquet(sequences), "calibration", count))
+    text = tokens(take(needs.check(read_parquet(sequences), checkpoint.name), "calibration", count))
     decoder = load(checkpoint, device, precision)
     fitted = typical.calibrate(decoder, text, progress=f"typical attention, {checkpoint.name}")
-    inputs = {"weights": checkpoint / "checkpoint.json", "sequences": sequences}
+    manifest = checkpoint / "checkpoint.json"
+    inputs = {"weights": manifest, "sequences": sequences}
     settings = {"count": count, "device": str(decoder.device), "precision": precision}
-    typical.save(out, fitted, record("calibrate", inputs, **settings))
+    typical.save(out, fitted, {**record("calibrate", inputs, **settings), "weights": read_json(manifest)["sha256"]})

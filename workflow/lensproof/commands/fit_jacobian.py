@@ -32,13 +32,14 @@ def command(
 ) -> None:
     """Fit the Jacobian lens on some prompts of the lens role; `lensproof merge-jacobian` joins the shards."""
     from lensproof.checkpoints.load import load
+    from lensproof.corpora import needs
     from lensproof.corpora.sequences import take, tokens
     from lensproof.files import read_json, read_parquet
     from lensproof.lenses import jacobian
     from lensproof.provenance import record
 
     options.use_threads(threads)
-    prompts = tokens(take(read_parquet(sequences), "lens", count, first))
+    prompts = tokens(take(needs.check(read_parquet(sequences), checkpoint.name), "lens", count, first))
     decoder = load(checkpoint, device, precision)
     progress = f"Jacobian lens, {checkpoint.name}, prompts {first}-{first + count - 1}"
     lens = jacobian.fit(decoder, prompts, skip=skip, cotangents=cotangents, progress=progress)

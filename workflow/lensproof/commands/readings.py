@@ -38,6 +38,7 @@ def command(
     import pandas as pd
 
     from lensproof.checkpoints.load import load
+    from lensproof.corpora import needs
     from lensproof.corpora.sequences import take, tokens
     from lensproof.experiments.readings import observe
     from lensproof.files import read_json, read_parquet, write_parquet
@@ -47,14 +48,15 @@ def command(
     from lensproof.provenance import record
 
     options.use_threads(threads)
-    chosen = take(read_parquet(sequences), "test", count, first)
+    chosen = take(needs.check(read_parquet(sequences), checkpoint.name), "test", count, first)
     decoder = load(checkpoint, device, precision)
     manifest = checkpoint / "checkpoint.json"
+    weights = read_json(manifest)["sha256"]
     fixed = {
         "orders": options.numbers(orders),
         "layers": options.layers(layers, decoder.depth),
-        "typical": typical_attention.load(typical, decoder),
-        "lens": jacobian.load(lens, decoder, read_json(manifest)["sha256"]),
+        "typical": typical_attention.load(typical, decoder, weights),
+        "lens": jacobian.load(lens, decoder, weights),
     }
     tables = []
     rows = list(chosen.itertuples())

@@ -20,11 +20,13 @@ from lensproof import options
 def command(checkpoint: Path, corpus: Path, length: int, split: str, seed: int, out: Path) -> None:
     """Cut the documents of a corpus into token sequences for a checkpoint."""
     from lensproof.checkpoints.load import load_tokenizer
+    from lensproof.corpora import needs
     from lensproof.corpora.sequences import make
     from lensproof.files import read_parquet, write_parquet
     from lensproof.provenance import record
 
     tokenizer = load_tokenizer(checkpoint)
     table = make(read_parquet(corpus), tokenizer, length=length, split=json.loads(split), seed=seed)
+    needs.check(table, checkpoint.name)
     inputs = {"corpus": corpus, "tokenizer": checkpoint / "tokenizer.json"}
     write_parquet(out, table, record("sequences", inputs, length=length, split=split, seed=seed))

@@ -91,13 +91,14 @@ def _transport(
     """Last-layer states ``[T, d]`` to read in place of each layer's."""
     if lens == "logit":
         return [states[layer] for layer in layers]
+    manifest = folder / "checkpoint.json"
+    weights = read_json(manifest)["sha256"] if manifest.is_file() else None
     if lens == "jacobian":
-        weights = read_json(folder / "checkpoint.json")["sha256"]
         fitted = jacobian.load(_built(artifacts / "jacobian_lens.safetensors"), decoder, weights)
         return [fitted.transport(states[layer], layer) for layer in layers]
     order = math.inf if lens == "native" else int(lens.removeprefix("lexframe:"))
     needed = order != math.inf and any(decoder.depth - layer > order for layer in layers)
-    fitted = typical.load(_built(artifacts / "typical_attention.safetensors"), decoder) if needed else None
+    fitted = typical.load(_built(artifacts / "typical_attention.safetensors"), decoder, weights) if needed else None
     if order != math.inf and fitted is None:
         return [states[-1]] * len(layers)
     ((_, cuts, last),) = flow(decoder, states, [order], fitted, layers)

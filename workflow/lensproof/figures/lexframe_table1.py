@@ -91,7 +91,9 @@ def _caption(table: pd.DataFrame) -> str:
     return (
         "Readings against the model's own output: mean over layers 1 to L-1, each layer weighing the same, with "
         f"{sample['level'].iloc[0]:.0%} bootstrap intervals over {clusters} documents. KL from the model to the "
-        "reading, lower is better; Top-1 is agreement with the model's top token; ECE is against the true next token."
+        "reading, lower is better; Top-1 is agreement with the model's top token; ECE is against the true next token. "
+        "Resampling can only add to a sum of absolute values such as ECE: its intervals lean upwards, the model's own "
+        "alike, and can begin above the estimate."
     )
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from lensproof.checkpoints.anatomy.decoder import Decoder
 from lensproof.errors import LensproofError
-from lensproof.files import read_safetensors, write_safetensors
+from lensproof.files import read_provenance, read_safetensors, write_safetensors
 from lensproof.progress import bar
 
 RIDGES = torch.logspace(-7, 3, 81, dtype=torch.float64)
@@ -154,11 +154,14 @@ def save(path: str | Path, typical: TypicalAttention, provenance: Mapping[str, A
     write_safetensors(path, vars(typical), provenance)
 
 
-def load(path: str | Path, decoder: Decoder) -> TypicalAttention:
+def load(path: str | Path, decoder: Decoder, weights: str | None = None) -> TypicalAttention:
     """Read typical attention for ``decoder``.
 
+    Args:
+        weights: sha256 of that model's weights; compared where the file records one.
+
     Raises:
-        LensproofError: it was calibrated on a model of another shape.
+        LensproofError: it was calibrated on another model.
     """
     typical = TypicalAttention(**read_safetensors(path))
     shape = (decoder.depth, decoder.width, decoder.width)
@@ -167,4 +170,7 @@ def load(path: str | Path, decoder: Decoder) -> TypicalAttention:
             f"{path} is for a model with {typical.slope.shape[0]} blocks of width {typical.slope.shape[1]}, "
             f"this one has {shape[0]} of {shape[1]}"
         )
+    recorded = read_provenance(path).get("weights")
+    if recorded and weights and recorded != weights:
+        raise LensproofError(f"{path} was calibrated on other weights (sha256 {recorded[:12]}, here {weights[:12]})")
     return TypicalAttention(**{name: part.to(decoder.device) for name, part in vars(typical).items()})
