@@ -91,18 +91,19 @@ def test_a_run_killed_in_the_lens_fit_goes_on_with_the_same_numbers(root, folder
     assert snakemake(root, whole, *many, "--", target).returncode == 0
     run = subprocess.Popen(command(folder, *many, "--", target), cwd=root, start_new_session=True)
     shards = folder / "results/artifacts/tiny-llama/jacobian_lens"
-    while not list(shards.glob("shard_*.safetensors")):
+    while len(list(shards.glob("shard_*.safetensors"))) < 2:
         assert run.poll() is None
         time.sleep(0.05)
     time.sleep(1)  # into the next shard
     os.killpg(run.pid, signal.SIGKILL)
     run.wait()
     finished = {path.name: path.stat().st_mtime_ns for path in shards.glob("shard_*.safetensors")}
-    assert 0 < len(finished) < 5
+    assert 2 <= len(finished) < 5
     assert snakemake(root, folder, *many, "--unlock").returncode == 0
     assert snakemake(root, folder, *many, "--rerun-incomplete", "--", target).returncode == 0
-    for name, time_of_writing in finished.items():
-        assert (shards / name).stat().st_mtime_ns == time_of_writing
+    # The kill may fall between the last shard's writing and Snakemake's noting it: one shard at most is lost.
+    redone = [name for name, written in finished.items() if (shards / name).stat().st_mtime_ns != written]
+    assert len(redone) <= 1
     again, once = read_safetensors(folder / target), read_safetensors(whole / target)
     assert all((again[name] == once[name]).all() for name in once)
 
