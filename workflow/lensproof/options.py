@@ -20,6 +20,26 @@ sequences = click.option("--sequences", type=FILE, required=True, help="Token se
 out = click.option("--out", type=FILE, required=True, help="File to write.")
 
 
+def registry(command: Callable) -> Callable:
+    """Options of every step that starts from the registry: the entry itself, or where to read it."""
+    for option in (
+        click.option("--configfile", multiple=True, type=FILE, help="Overrides of config.yaml."),
+        click.option("--spec", help="The registry's entry as JSON; without it, the configuration is read."),
+    ):
+        command = option(command)
+    return command
+
+
+def shard(command: Callable) -> Callable:
+    """Options of every step that is cut into shards: which sequences of its role this one takes."""
+    for option in (
+        click.option("--count", type=click.IntRange(1), required=True, help="Sequences in this shard."),
+        click.option("--first", type=click.IntRange(0), default=0, show_default=True, help="Rank of the first one."),
+    ):
+        command = option(command)
+    return command
+
+
 def machine(command: Callable) -> Callable:
     """Options of every step that runs a model: device, precision of the weights, threads."""
     for option in (

