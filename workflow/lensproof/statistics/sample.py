@@ -1,0 +1,132 @@
+"""One checkpoint's observations as a sample of documents, and statistics of them by method and layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from lensproof.errors import LensproofError
+from lensproof.statistics.bootstrap import resampling_weights
+from lensproof.statistics.methods import in_order
+
+FACTORS = ("checkpoint", "document", "layer", "method")
+"""Columns that observations of every experiment have."""
+
+
+class ByLayer(NamedTuple):
+    """A statistic of one method at each of its S layers, as draws (see ``bootstrap``)."""
+
+    layers: tuple[int, ...]
+    draws: np.ndarray
+    """(resamples + 1, S)."""
+    n: tuple[int, ...]
+    """Trials behind the number at each layer."""
+
+    def at(self, layers: Sequence[int]) -> ByLayer:
+        """The same at some of its layers."""
+        index = [self.layers.index(layer) for layer in layers]
+        return ByLayer(tuple(layers), self.draws[:, index], tuple(self.n[i] for i in index))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The documents of one checkpoint's observations and how often each counts in each resample.
+
+    Every statistic computed with one sample is paired with the others: made from the same resamples.
+    """
+
+    checkpoint: str
+    documents: np.ndarray = field(repr=False)
+    """(D,) sorted."""
+    weights: np.ndarray = field(repr=False)
+    """(resamples + 1, D), row 0 the sample itself."""
+    resamples: int
+    level: float
+    seed: int
+
+    @classmethod
+    def of(
+        cls, observations: pd.DataFrame, *, resamples: int, level: float, seed: int, needs: Sequence[str] = ()
+    ) -> Sample:
+        """The sample that ``observations`` hold.
+
+        Args:
+            observations: trials of one checkpoint.
+            resamples: bootstrap resamples over documents.
+            level: of the intervals, 0.95 for 95%.
+            seed: of the resamples.
+            needs: columns that must be there besides ``checkpoint``, ``document``, ``layer`` and ``method``.
+
+        Raises:
+            LensproofError: a column, or all but one document is missing, or several checkpoints are mixed.
+        """
+        missing = [column for column in (*FACTORS, *needs) if column not in observations.columns]
+        if missing:
+            raise LensproofError(f"the observations lack {', '.join(missing)}: build them again with this version")
+        checkpoints = sorted(set(observations["checkpoint"]))
+        if len(checkpoints) != 1:
+            raise LensproofError(
+                f"observations of one checkpoint are needed, not of {len(checkpoints)} ({', '.join(checkpoints)})"
+            )
+        documents = np.unique(observations["document"])
+        if len(documents) < 2:
+            raise LensproofError(f"{checkpoints[0]}: observations of at least 2 documents are needed: raise sequences")
+        weights = resampling_weights(len(documents), resamples, seed)
+        return cls(str(checkpoints[0]), documents, weights, resamples, level, seed)
+
+    def document(self, observations: pd.DataFrame) -> np.ndarray:
+        """(trials,) running number 0 .. D-1 of each trial's document."""
+        return np.searchsorted(self.documents, observations["document"].to_numpy())
+
+    def values(self, observations: pd.DataFrame, column: str) -> np.ndarray:
+        """(trials,) the column in float64.
+
+        Raises:
+            LensproofError: a value is missing or not finite, in a line that names the first such trial.
+        """
+        values = observations[column].to_numpy(dtype=np.float64, na_value=np.nan)
+        broken = ~np.isfinite(values)
+        if broken.any():
+            first = observations[broken].iloc[0]
+            raise LensproofError(
+                f"{self.checkpoint}: {column} is not finite in {broken.sum()} trials, first {first['method']} at layer "
+                f"{first['layer']}: something overflowed; run the experiment with precision float32"
+            )
+        return values
+
+
+class Cells(NamedTuple):
+    """Where each trial stands in an array (documents, methods, layers)."""
+
+    methods: list[str]
+    layers: list[int]
+    index: np.ndarray
+    """(trials,) into the flattened shape."""
+    counts: np.ndarray
+    """(D, M, S) trials."""
+
+    @classmethod
+    def of(cls, sample: Sample, observations: pd.DataFrame) -> Cells:
+        """The cells that ``observations``, a part of the sample's, fill; methods in the tables' order."""
+        names = pd.Index(observations["method"].astype(str))
+        methods = in_order(names)
+        layers, layer = np.unique(observations["layer"].to_numpy(), return_inverse=True)
+        shape = (len(sample.documents), len(methods), len(layers))
+        place = (sample.document(observations), pd.Index(methods).get_indexer(names), layer)
+        index = np.ravel_multi_index(place, shape)
+        counts = np.bincount(index, minlength=int(np.prod(shape))).reshape(shape)
+        return cls(methods, [int(layer) for layer in layers], index, counts)
+
+    def split(self, draws: np.ndarray) -> dict[str, ByLayer]:
+        """Draws (resamples + 1, M, S) by method, each at the layers at which it has trials."""
+        trials = self.counts.sum(axis=0)
+        found = {}
+        for m, method in enumerate(self.methods):
+            (has,) = np.nonzero(trials[m])
+            layers = tuple(self.layers[s] for s in has)
+            found[method] = ByLayer(layers, draws[:, m, has], tuple(int(n) for n in trials[m, has]))
+        return found

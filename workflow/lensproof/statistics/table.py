@@ -1,0 +1,114 @@
+"""The table of estimates: its columns, and how draws become its rows (``workflow/schemas/estimates.schema.yaml``)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from lensproof.errors import LensproofError
+from lensproof.statistics.bootstrap import summarise
+from lensproof.statistics.contrasts import relative_drop
+from lensproof.statistics.sample import ByLayer, Sample
+
+COLUMNS = (
+    "checkpoint", "experiment", "measure", "method", "reference", "contrast", "setting", "layer", "summary", "layers",
+    "point", "lo", "hi", "numerator", "n", "clusters", "resamples", "level", "seed", "unit",
+)  # fmt: skip
+TYPES = {"layer": "Int16", "layers": "int16", "reference": "str", "contrast": "str", "setting": "str"}
+
+Row = dict[str, Any]
+Pairs = Literal["all"] | Sequence[tuple[str, str]]
+
+
+def contrasted(
+    sample: Sample,
+    measure: str,
+    unit: str,
+    found: Mapping[str, ByLayer],
+    *,
+    depth: int | None = None,
+    setting: str | None = None,
+    pairs: Pairs = "all",
+    drop: bool = False,
+) -> Iterator[Row]:
+    """Rows of one measure: every method by layer and as a layer mean, and paired differences of layer means.
+
+    Args:
+        sample: gives the level of the intervals.
+        measure: name of the measure.
+        unit: of the values.
+        found: method -> its draws by layer, in the order in which methods are to stand.
+        depth: L, where layer L itself was observed; without it, all layers lie below L.
+        setting: a factor besides method and layer.
+        pairs: (method, reference) to contrast, method less reference; ``"all"``: of every two methods the later
+            less the earlier. A pair that is not observed is left out.
+        drop: also by what share a method lies below its reference.
+    """
+    common = {"measure": measure, "unit": unit, "setting": setting}
+    for method, values in found.items():
+        for s, layer in enumerate(values.layers):
+            yield row(sample, method, values.draws[:, s], n=values.n[s], layer=layer, **common)
+    means = {method: middle for method, values in found.items() if (middle := between(values, depth)).layers}
+    for method, middle in means.items():
+        yield row(sample, method, middle.draws.mean(axis=1), **common, **of_mean(middle))
+    for method, reference in _pairs(list(means), pairs):
+        yield from _pair(sample, method, reference, means, drop, common)
+
+
+def between(values: ByLayer, depth: int | None) -> ByLayer:
+    """The part of layers 1 .. L-1, those of a layer mean."""
+    return values.at([layer for layer in values.layers if layer > 0 and (depth is None or layer < depth)])
+
+
+def of_mean(middle: ByLayer) -> Row:
+    """What a row of a layer mean says of the layers behind it: their number, and the fewest trials at any of them."""
+    return {"summary": "layer_mean", "layers": len(middle.layers), "n": min(middle.n)}
+
+
+def row(sample: Sample, method: str, draws: np.ndarray, **more: Any) -> Row:
+    """A row from draws (resamples + 1,); ``more`` must name ``measure``, ``n`` and ``unit``."""
+    point, lo, hi = (float(value) for value in summarise(draws, sample.level))
+    empty = {"reference": None, "contrast": None, "setting": None, "layer": None, "summary": "layer", "layers": 1}
+    return {**empty, "numerator": np.nan, "method": method, "point": point, "lo": lo, "hi": hi, **more}
+
+
+def finish(sample: Sample, experiment: str, rows: Iterable[Row]) -> pd.DataFrame:
+    """The table of an experiment's rows.
+
+    Raises:
+        LensproofError: there is no row.
+    """
+    table = pd.DataFrame(list(rows))
+    if table.empty:
+        raise LensproofError(f"{sample.checkpoint}: the observations hold nothing that {experiment} estimates")
+    table = table.assign(
+        checkpoint=sample.checkpoint, experiment=experiment, clusters=len(sample.documents),
+        resamples=sample.resamples, level=sample.level, seed=sample.seed,
+    )  # fmt: skip
+    return table[list(COLUMNS)].astype(TYPES)
+
+
+def _pairs(methods: Sequence[str], pairs: Pairs) -> list[tuple[str, str]]:
+    if pairs == "all":
+        return [(later, earlier) for earlier, later in itertools.combinations(methods, 2)]
+    return [(method, reference) for method, reference in pairs if method in methods and reference in methods]
+
+
+def _pair(
+    sample: Sample, method: str, reference: str, means: Mapping[str, ByLayer], drop: bool, common: Row
+) -> Iterator[Row]:
+    """Contrasts of two layer means, over the layers that both have."""
+    layers = [layer for layer in means[method].layers if layer in means[reference].layers]
+    if not layers:
+        return
+    one, other = means[method].at(layers), means[reference].at(layers)
+    value, base = one.draws.mean(axis=1), other.draws.mean(axis=1)
+    where = {**common, **of_mean(one), "n": min(*one.n, *other.n), "reference": reference}
+    yield row(sample, method, value - base, **where, contrast="difference")
+    if drop:
+        share = {**where, "unit": "share", "numerator": float(base[0] - value[0])}
+        yield row(sample, method, relative_drop(value, base), **share, contrast="relative_drop")
