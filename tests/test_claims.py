@@ -27,7 +27,7 @@ from lensproof.claims.verdicts import COLUMNS, evidence, judge
 from lensproof.errors import LensproofError
 from lensproof.files import read_json, write_json, write_parquet
 from lensproof.provenance import record
-from lensproof.statistics.readings import estimate_readings
+from lensproof.statistics.readings import estimate
 
 PUBLISHED = catalogue.load("lexframe")
 CLAIMS = claims()
@@ -419,7 +419,7 @@ def traced(tmp_path, monkeypatch) -> Path:
     weights, shard, estimates = Path("weights.bin"), Path("shard.parquet"), Path("estimates.parquet")
     weights.write_bytes(b"w")
     write_parquet(shard, pd.DataFrame({"a": [1]}), record("readings", {"weights": weights}))
-    write_parquet(estimates, pd.DataFrame({"a": [1]}), record("estimate_readings", {"shard": shard}))
+    write_parquet(estimates, pd.DataFrame({"a": [1]}), record("estimate", {"shard": shard}))
     return estimates
 
 
@@ -453,7 +453,7 @@ def run(tmp_path_factory) -> Path:
         shard = folder / f"results/observations/lexframe/readings/{checkpoint}/shard_000.parquet"
         write_parquet(shard, observations(checkpoint=checkpoint, seed=seed), {})
         files.append(f"results/estimates/lexframe/readings/{checkpoint}.parquet")
-        done = lensproof("estimate-readings", shard.relative_to(folder), "--out", files[-1], cwd=folder)
+        done = lensproof("estimate", "readings", shard.relative_to(folder), "--out", files[-1], cwd=folder)
         assert done.returncode == 0, done.stderr
     flags = ["--level", "desk", "--tied", "tied-toy", "--untied", "untied-toy"]
     judged = [name for name in CLAIMS if name != "lexframe_table1_intervals"]
@@ -599,7 +599,7 @@ def test_a_verdict_depends_on_the_model(tmp_path):
     def useless_order1(method, layer, layers):
         return paper_like("lexframe_0" if method == "lexframe_1" else method, layer, layers)
 
-    estimates = estimate_readings(observations(useless_order1), resamples=200, level=0.95, seed=0)
+    estimates = estimate(observations(useless_order1), resamples=200, level=0.95, seed=0)
     name = "lexframe_order1_halves_order0_kl"
     verdict = judge(name, CLAIMS[name], evidence(estimates, PUBLISHED), "desk")["checkpoints"][0]
     assert verdict["verdict"] == "contradicted"

@@ -24,7 +24,7 @@ from lensproof.errors import LensproofError
 from lensproof.figures import lexframe_fig4, lexframe_table1, style
 from lensproof.figures.names import method_title, titles
 from lensproof.files import read_json, write_parquet
-from lensproof.statistics.readings import estimate_readings
+from lensproof.statistics.readings import estimate
 
 PUBLISHED = catalogue.load("lexframe")
 SETTINGS = {"resamples": 100, "level": 0.95, "seed": 0}
@@ -35,7 +35,7 @@ CHECKPOINTS = ("toy", "smollm3-3b")
 def estimates() -> pd.DataFrame:
     """Of two checkpoints, the second named like one of the paper's."""
     trials = (observations(checkpoint=name, seed=seed, positions=20) for seed, name in enumerate(CHECKPOINTS))
-    return pd.concat([estimate_readings(table, **SETTINGS) for table in trials], ignore_index=True)
+    return pd.concat([estimate(table, **SETTINGS) for table in trials], ignore_index=True)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_readings_that_are_all_exact_can_be_drawn():
         return {**paper_like(method, layer, layers), "kl": 0.0}
 
     with style.styled():
-        figure = lexframe_fig4.draw(estimate_readings(observations(exact), **SETTINGS))
+        figure = lexframe_fig4.draw(estimate(observations(exact), **SETTINGS))
         figure.canvas.draw()
     assert figure.axes[0].get_ylim()[0] == 0
 

@@ -12,13 +12,15 @@ import yaml
 from jsonschema import Draft202012Validator
 from synthetic import LAYERS, METHODS, observations, paper_like
 
+from lensproof.codehash import code_hash
 from lensproof.errors import LensproofError
 from lensproof.files import read_parquet, read_provenance, write_parquet
 from lensproof.statistics.bootstrap import cluster_sums, mean_draws, resampling_weights, summarise
 from lensproof.statistics.calibration import confidence_bin, error_draws, gap_sums
 from lensproof.statistics.contrasts import ratio, relative_drop, share_lower
 from lensproof.statistics.methods import in_order
-from lensproof.statistics.readings import COLUMNS, estimate_readings
+from lensproof.statistics.readings import estimate
+from lensproof.statistics.table import COLUMNS
 
 SETTINGS = {"resamples": 200, "level": 0.9, "seed": 3}
 
@@ -66,7 +68,7 @@ def trials() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def estimates(trials) -> pd.DataFrame:
-    return estimate_readings(trials, **SETTINGS)
+    return estimate(trials, **SETTINGS)
 
 
 # -- bootstrap
@@ -132,7 +134,7 @@ def test_undefined_ratio_keeps_its_numerator():
     def nearly_exact(method, layer, layers):
         return {**paper_like(method, layer, layers), "kl": 5e-4 if method == "lexframe_0" else 1e-4}
 
-    table = estimate_readings(observations(nearly_exact, noise=0), **SETTINGS)
+    table = estimate(observations(nearly_exact, noise=0), **SETTINGS)
     row = select(table, measure="kl", method="lexframe_1", reference="lexframe_0", contrast="relative_drop")
     assert row[["point", "lo", "hi"]].isna().all()
     assert row["numerator"] == pytest.approx(4e-4, rel=1e-5)
@@ -236,7 +238,7 @@ def test_contrasts_are_paired():
 
     trials = observations(parallel, noise=0, documents=10)
     trials["kl"] += trials["document"].astype("float32") + (trials["method"] == "lexframe_1")
-    table = estimate_readings(trials, **SETTINGS)
+    table = estimate(trials, **SETTINGS)
     difference = select(table, measure="kl", method="lexframe_1", reference="lexframe_0", contrast="difference")
     assert difference[["point", "lo", "hi"]].tolist() == pytest.approx([1, 1, 1])
     alone = select(table, measure="kl", method="lexframe_1")
@@ -277,7 +279,7 @@ def test_counts(estimates):
 
 def test_estimates_follow_the_observations(trials, estimates):
     closer = trials.assign(kl=trials["kl"].where(trials["method"] != "lexframe_1", trials["kl"] / 2))
-    table = estimate_readings(closer, **SETTINGS)
+    table = estimate(closer, **SETTINGS)
     wanted = {"measure": "kl", "method": "lexframe_1"}
     assert select(table, **wanted)["point"] == pytest.approx(select(estimates, **wanted)["point"] / 2)
     other = {"measure": "kl", "method": "lexframe_2"}
@@ -285,7 +287,7 @@ def test_estimates_follow_the_observations(trials, estimates):
 
 
 def test_order_of_rows_does_not_matter(trials, estimates):
-    shuffled = estimate_readings(trials.sample(frac=1, random_state=0), **SETTINGS)
+    shuffled = estimate(trials.sample(frac=1, random_state=0), **SETTINGS)
     pd.testing.assert_frame_equal(shuffled, estimates, check_exact=False, rtol=1e-9, atol=1e-12)
 
 
@@ -314,7 +316,7 @@ def without_a_trial(trials):
 )
 def test_observations_that_are_not_whole_are_refused(trials, damage, message):
     with pytest.raises(LensproofError, match=message) as caught:
-        estimate_readings(damage(trials), **SETTINGS)
+        estimate(damage(trials), **SETTINGS)
     assert "\n" not in str(caught.value)
 
 
@@ -347,21 +349,24 @@ def test_command_joins_shards(tmp_path, trials, estimates):
     write_parquet(shards[0], trials[trials["document"] < 2], {})
     write_parquet(shards[1], trials[trials["document"] >= 2], {})
     out = tmp_path / "estimates.parquet"
-    done = lensproof("estimate-readings", *shards, "--resamples", 200, "--level", 0.9, "--seed", 3, "--out", out)
+    done = lensproof("estimate", "readings", *shards, "--resamples", 200, "--level", 0.9, "--seed", 3, "--out", out)
     assert done.returncode == 0, done.stderr
     table = read_parquet(out)
     assert tuple(table.columns) == COLUMNS
     pd.testing.assert_frame_equal(table, estimates, check_exact=False, rtol=1e-9, atol=1e-12)
     provenance = read_provenance(out)
-    assert set(provenance["inputs"]) == {"shard_000.parquet", "shard_001.parquet"}
-    assert provenance["settings"] == {"resamples": 200, "level": 0.9, "seed": 3}
+    assert set(provenance["inputs"]) == {str(shard) for shard in shards}
+    assert provenance["code"] == code_hash("estimate", "lensproof.statistics.readings")
+    assert provenance["settings"] == {"experiment": "readings", "resamples": 200, "level": 0.9, "seed": 3}
 
 
 def test_command_refuses_in_one_line_and_writes_nothing(tmp_path, trials):
     shard, out = tmp_path / "shard.parquet", tmp_path / "estimates.parquet"
     write_parquet(shard, trials[trials["document"] == 0], {})
-    for arguments in ([shard], [tmp_path / "absent.parquet"]):
-        done = lensproof("estimate-readings", *arguments, "--out", out)
+    for arguments in (["readings", shard], ["readings", tmp_path / "absent.parquet"], ["bootstrap", shard]):
+        done = lensproof("estimate", *arguments, "--out", out)
         assert done.returncode == 2
         assert len(done.stderr.strip().splitlines()) == 1
+    assert "no experiment 'bootstrap' to estimate: use one of " in done.stderr
+    assert "readings" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["shard.parquet"]

@@ -3,7 +3,8 @@
 Snakemake does not see imported modules. Each rule therefore carries ``params: code=code_hash("readings")``:
 a hash over the syntax trees of the step's command module and of everything that it imports inside the
 package, comments and docstrings left out. An edit that can change behaviour reruns what depends on it, and a
-comment, a checkout or a newer file time reruns nothing. Nothing is imported to find this out.
+comment, a checkout or a newer file time reruns nothing. Nothing is imported to find this out, so a module that a
+step finds by its name at run time is named beside it: ``code_hash("estimate", "lensproof.statistics.readings")``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +28,22 @@ LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", 
 _started = time.perf_counter()
 
 
-def record(step: str, inputs: Mapping[str, str | Path] | None = None, **settings: Any) -> dict[str, Any]:
+def record(
+    step: str, inputs: Mapping[str, str | Path] | None = None, modules: Sequence[str] = (), **settings: Any
+) -> dict[str, Any]:
     """The provenance of what ``step`` (a command's name) is about to write.
 
     Args:
         step: name of the command; the hash of its code goes in.
         inputs: name of each input -> its path; the sha256 goes in.
+        modules: dotted names of modules that the step found by name; their code goes into the hash too.
         settings: the step's own settings (seed, device, precision, batch size, ...), plain types only.
     """
     return {
         "package": f"lensproof {lensproof.__version__}",
         "commit": commit(),
         "step": step,
-        "code": code_hash(step),
+        "code": code_hash(step, *modules),
         "config": os.environ.get(CONFIG_HASH_VARIABLE),
         "preset": os.environ.get(PRESET_VARIABLE),
         "inputs": {name: {"path": str(path), "sha256": sha256(path)} for name, path in (inputs or {}).items()},

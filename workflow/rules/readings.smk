@@ -45,10 +45,10 @@ rule readings_estimates:
     conda:
         "../../envs/lensproof.yaml"
     params:
-        code=code_hash("estimate_readings"),
+        code=code_hash("estimate", "lensproof.statistics.readings"),
         resamples=settings.bootstrap.resamples,
         level=settings.bootstrap.level,
         seed=settings.seed,
     shell:
-        "lensproof --log {log} estimate-readings {input} --resamples {params.resamples} --level {params.level} "
+        "lensproof --log {log} estimate readings {input} --resamples {params.resamples} --level {params.level} "
         "--seed {params.seed} --out {output}"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from lensproof.statistics.bootstrap import cluster_sums, weighted_sums
+from lensproof.statistics.sample import ByLayer, Cells, Sample
 
 BINS = 15
 
@@ -46,3 +48,23 @@ def error_draws(weights: np.ndarray, gaps: np.ndarray, counts: np.ndarray) -> np
         Array (draws, ...).
     """
     return np.abs(weighted_sums(weights, gaps)).sum(axis=-1) / weighted_sums(weights, counts)
+
+
+def calibration_errors(sample: Sample, observations: pd.DataFrame) -> dict[str, ByLayer]:
+    """Draws of the calibration error by method and layer.
+
+    Args:
+        sample: the documents and resamples, made from all observations of the experiment.
+        observations: trials whose next token is known, with ``confidence`` and ``correct``; a part of the sample's.
+
+    Returns:
+        Method -> its error at each layer at which it has trials, methods in the tables' order.
+
+    Raises:
+        LensproofError: a value is missing or not finite.
+    """
+    cells = Cells.of(sample, observations)
+    confidence, correct = sample.values(observations, "confidence"), sample.values(observations, "correct")
+    gaps = gap_sums(confidence, correct, cells.index, cells.counts.shape)
+    with np.errstate(invalid="ignore"):  # a resample without trials
+        return cells.split(error_draws(sample.weights, gaps, cells.counts))

@@ -31,6 +31,10 @@ class ByLayer(NamedTuple):
         index = [self.layers.index(layer) for layer in layers]
         return ByLayer(tuple(layers), self.draws[:, index], tuple(self.n[i] for i in index))
 
+    def mean(self) -> np.ndarray:
+        """(resamples + 1,) the mean over its layers, each weighing the same."""
+        return self.draws.mean(axis=1)
+
 
 @dataclass(frozen=True)
 class Sample:

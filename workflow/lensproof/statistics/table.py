@@ -54,7 +54,7 @@ def contrasted(
             yield row(sample, method, values.draws[:, s], n=values.n[s], layer=layer, **common)
     means = {method: middle for method, values in found.items() if (middle := between(values, depth)).layers}
     for method, middle in means.items():
-        yield row(sample, method, middle.draws.mean(axis=1), **common, **of_mean(middle))
+        yield row(sample, method, middle.mean(), **common, **of_mean(middle))
     for method, reference in _pairs(list(means), pairs):
         yield from _pair(sample, method, reference, means, drop, common)
 
@@ -106,7 +106,7 @@ def _pair(
     if not layers:
         return
     one, other = means[method].at(layers), means[reference].at(layers)
-    value, base = one.draws.mean(axis=1), other.draws.mean(axis=1)
+    value, base = one.mean(), other.mean()
     where = {**common, **of_mean(one), "n": min(*one.n, *other.n), "reference": reference}
     yield row(sample, method, value - base, **where, contrast="difference")
     if drop:
