@@ -13,15 +13,19 @@ n only starts n layers later, and is exact where L - l <= n.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from lensproof.checkpoints.anatomy.decoder import Decoder, SoftmaxBlock
-from lensproof.checkpoints.anatomy.parts import Attention, Memory
+from lensproof.checkpoints.anatomy.decoder import Block, Decoder
 from lensproof.frames.typical import TypicalAttention
+from lensproof.streams.replay import clean, remember
+
+Stand = Callable[[int, Tensor], Tensor]
+"""What stands in for attention in order 0: block and inputs ``[..., d]`` to attention outputs ``[..., d]``."""
 
 # Rows (positions of all cuts) that run through a block's MLP at once: what stays in a core's cache.
 ROWS = 1024
@@ -29,10 +33,14 @@ ROWS = 1024
 
 @dataclass
 class Stream:
-    """One order's flow from many cuts: ``cuts`` [C] rising layers, ``states`` ``[C, T, d]`` at the current layer."""
+    """One order's flow from many cuts: ``cuts`` [C] rising layers, ``states`` ``[C, T, d]`` at the current layer.
+
+    ``owns``: block -> what it keeps of the stream's positions, where a later block uses that in place of its own.
+    """
 
     cuts: list[int]
     states: Tensor
+    owns: dict[int, Any] = field(default_factory=dict)
 
 
 @torch.no_grad()
@@ -40,13 +48,13 @@ def flow(
     decoder: Decoder,
     states: Tensor,
     orders: Sequence[float],
-    typical: TypicalAttention | None = None,
+    typical: TypicalAttention | Stand | None = None,
     cuts: Iterable[int] | None = None,
 ) -> Iterator[tuple[float, list[int], Tensor]]:
     """Last-layer states of the flows of one sequence.
 
     Args:
-        decoder: the model.
+        decoder: the model, bound to the sequence where its blocks need that (:meth:`Decoder.on`).
         states: its residual states ``[L + 1, T, d]`` (:func:`lensproof.streams.trace.residuals`).
         orders: orders to give, 0, 1, 2, ... or ``math.inf``.
         typical: typical attention; needed for every finite order.
@@ -68,79 +76,118 @@ def flow(
         yield math.inf, native.cuts, native.states
 
 
-def _finite(decoder: Decoder, states: Tensor, top: int, typical: TypicalAttention, wanted: list[int]) -> list[Stream]:
+def _finite(decoder: Decoder, states: Tensor, top: int, typical: Stand, wanted: list[int]) -> list[Stream]:
     streams = [Stream([], states[:0]) for _ in range(top + 1)]
-    for index, block in enumerate(decoder.blocks):
+    for index in range(decoder.depth):
         for order, stream in enumerate(streams):
-            _join(stream, index - order, states[index], wanted)
-        _advance(block, index, streams, typical)
+            _join(decoder, stream, index - order, index, states, wanted)
+        _advance(decoder, index, streams, states, typical)
     return streams
+
+
+@torch.no_grad()
+def prefixes(decoder: Decoder, states: Tensor, order: int, typical: Stand, cuts: Iterable[int]) -> dict[int, list[Any]]:
+    """What the order-n flows from several cuts leave for later positions to attend to.
+
+    Args:
+        decoder, states, typical: as for :func:`flow`.
+        order: n; a frame of order n + 1 attends to this.
+        cuts: layers to cut at.
+
+    Returns:
+        Cut -> one memory per block (leading axis 1), the model's own below layer cut + n.
+    """
+    wanted, memories = sorted(set(cuts)), remember(decoder, states)
+    found = {cut: list(memories) for cut in wanted}
+    streams = [Stream([], states[:0]) for _ in range(order + 1)]
+    for index in range(decoder.depth):
+        for rank, stream in enumerate(streams):
+            _join(decoder, stream, index - rank, index, states, wanted)
+        left = _advance(decoder, index, streams, states, typical, keep=True)
+        for place, cut in enumerate(streams[-1].cuts):
+            found[cut][index] = type(left)(*(part[place : place + 1] for part in left))
+    return found
 
 
 def _native(decoder: Decoder, states: Tensor, wanted: list[int]) -> Stream:
     stream = Stream([], states[:0])
+    memories = remember(decoder, states)
+    positions = torch.arange(states.shape[1], device=states.device)
     for index, block in enumerate(decoder.blocks):
-        _join(stream, index, states[index], wanted)
+        _join(decoder, stream, index, index, states, wanted)
         if stream.cuts:
-            prefix = block.remember(states[index, None])
             y = block.attention_input(stream.states)
-            stream.states = _finish(block, stream.states, _attend(block.attention, y, prefix))
+            own = _own(decoder, index, stream, states, y, positions)
+            prefix = memories[index if block.shares is None else block.shares]
+            stream.states = _finish(block, stream.states, block.attend(y, positions, prefix, own), positions)
     return stream
 
 
-def _join(stream: Stream, cut: int, state: Tensor, wanted: list[int]) -> None:
-    """Let the flow from ``cut`` into the stream: up to this layer it was the model's own."""
-    if cut in wanted:
-        stream.cuts.append(cut)
-        stream.states = torch.cat((stream.states, state[None]))
+def _join(decoder: Decoder, stream: Stream, cut: int, index: int, states: Tensor, wanted: list[int]) -> None:
+    """Let the flow from ``cut`` into the stream before block ``index``: up to this layer it was the model's own."""
+    if cut not in wanted:
+        return
+    stream.cuts.append(cut)
+    stream.states = torch.cat((stream.states, states[index, None]))
+    positions = torch.arange(states.shape[1], device=states.device)
+    for source, own in stream.owns.items():
+        more = clean(decoder, states, source, positions)
+        stream.owns[source] = type(own)(*(torch.cat(pair) for pair in zip(own, more, strict=True)))
 
 
-def _advance(block: SoftmaxBlock, index: int, streams: list[Stream], typical: TypicalAttention) -> None:
-    """Take every stream through one block, lower orders first: their keys and values are the next one's prefix."""
-    prefix: Memory | None = None
+def _own(decoder: Decoder, index: int, stream: Stream, states: Tensor, y: Tensor, positions: Tensor) -> Any:
+    """What a block keeps of the stream's positions: its own, or that of the block whose keys and values it uses.
+
+    Of a shared block below the cut it is the model's own.
+    """
+    block = decoder.blocks[index]
+    if block.shares is None:
+        own = block.own(y, positions)
+        if decoder.is_shared(index):
+            stream.owns[index] = own
+        return own
+    if block.shares not in stream.owns:
+        own = clean(decoder, states, block.shares, torch.arange(states.shape[1], device=states.device))
+        stream.owns[block.shares] = type(own)(*(part.expand(len(y), *part.shape[1:]) for part in own))
+    return stream.owns[block.shares]
+
+
+def _advance(
+    decoder: Decoder, index: int, streams: list[Stream], states: Tensor, typical: Stand, keep: bool = False
+) -> Any:
+    """Take every stream through one block, lower orders first: what it keeps of them is the next one's prefix.
+
+    Returns:
+        With ``keep``, the memory of the highest order.
+    """
+    block, prefix = decoder.blocks[index], None
     for order, stream in enumerate(streams):
         if not stream.cuts:
-            return
+            return None
         y = block.attention_input(stream.states)
-        last = order + 1 == len(streams) or not streams[order + 1].cuts
         positions = torch.arange(y.shape[1], device=y.device)
+        last = not keep and (order + 1 == len(streams) or not streams[order + 1].cuts)
         if order == 0:
-            needed = 1 if last else y.shape[1]  # only the next order reads the later positions
-            own = block.attention.keys_values(y[:, :needed], positions[:needed])
+            # Only the next order, or a block that shares this one's keys and values, reads the later positions.
+            needed = 1 if last and not decoder.is_shared(index) else len(positions)
+            own = _own(decoder, index, stream, states, y[:, :needed], positions[:needed])
             a = typical(index, y)
             # Position 0 has no prefix: its attention reads its own value only, and every order is exact there.
-            a[:, 0] = block.attention.merge(own.value[:, 0].repeat_interleave(_group(block.attention), 1))
+            first = type(own)(*(part[:, :1] for part in own))
+            a[:, :1] = block.attend(y[:, :1], positions[:1], block.collect(first), first)
         else:
-            own = block.attention.keys_values(y, positions)
-            a = _attend(block.attention, y, Memory(*(part[: len(y)] for part in prefix)), own)
-        stream.states = _finish(block, stream.states, a)
-        prefix = own
+            own = _own(decoder, index, stream, states, y, positions)
+            a = block.attend(y, positions, _first(prefix, len(y)), own)
+        stream.states = _finish(block, stream.states, a, positions)
+        prefix = None if last else block.collect(own)
+    return prefix
 
 
-def _group(attention: Attention) -> int:
-    return attention.heads // attention.key_value_heads
+def _first(memory: Any, cuts: int) -> Any:
+    return type(memory)(*(part[:cuts] for part in memory))
 
 
-def _attend(attention: Attention, y: Tensor, prefix: Memory, own: Memory | None = None) -> Tensor:
-    """Attention outputs ``[C, T, d]`` where every position sees ``prefix`` before it and its own key and value.
-
-    Only the diagonal of the scores and of the pattern tells own from prefix, so it is exchanged there.
-    """
-    positions = torch.arange(y.shape[1], device=y.device)
-    query = attention.queries(y, positions)
-    own = own or attention.keys_values(y, positions)
-    group = _group(attention)
-    scores = attention.scores(query, prefix.key)  # C K G T S
-    itself = (query.unflatten(2, (-1, group)) * own.key.unsqueeze(3)).sum(-1) * attention.scale
-    scores.diagonal(dim1=-2, dim2=-1).copy_(itself.permute(0, 2, 3, 1))
-    scores.masked_fill_(attention.hidden(len(positions), len(positions), y.device), -torch.inf)
-    pattern = scores.float().softmax(-1).to(query.dtype)
-    mixed = attention.gather(pattern, prefix.value)  # C T H h
-    weight = pattern.diagonal(dim1=-2, dim2=-1).permute(0, 3, 1, 2).flatten(2)  # C T H
-    change = (own.value - prefix.value).repeat_interleave(group, 2)
-    return attention.merge(mixed.addcmul_(change, weight.unsqueeze(-1)))
-
-
-def _finish(block: SoftmaxBlock, x: Tensor, a: Tensor) -> Tensor:
-    rows = x.flatten(0, 1).split(ROWS), a.flatten(0, 1).split(ROWS)
-    return torch.cat([block.finish(*part) for part in zip(*rows, strict=True)]).view_as(x)
+def _finish(block: Block, x: Tensor, a: Tensor, positions: Tensor) -> Tensor:
+    step = max(1, ROWS // x.shape[1])
+    parts = zip(x.split(step), a.split(step), strict=True)
+    return torch.cat([block.finish(*part, positions) for part in parts])

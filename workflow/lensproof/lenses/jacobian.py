@@ -100,6 +100,7 @@ def fit_prompt(
 
 def _backward_maps(decoder: Decoder, prompt: Tensor, skip: int, lowest: int) -> dict[int, Vjp]:
     """Layer -> map of cotangents of the next layer's states, at positions from ``skip`` on, to those of its own."""
+    decoder = decoder.on(prompt)
     states = residuals(decoder, prompt[None])[:, 0]
     # Keys and values (or recurrent state) before the first source are constants of the map.
     return {

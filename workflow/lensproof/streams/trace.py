@@ -22,6 +22,7 @@ def residuals(decoder: Decoder, tokens: Tensor) -> Tensor:
     Returns:
         States ``[L + 1, B, T, d]``; index 0 is the embedding, L the last block's output.
     """
+    decoder = decoder.on(tokens)
     states = [decoder.embed(tokens.to(decoder.device))]
     for block in decoder.blocks:
         states.append(block.run(states[-1]))

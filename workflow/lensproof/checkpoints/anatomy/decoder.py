@@ -8,14 +8,14 @@ residual, after a post-norm where there is one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from lensproof.checkpoints.anatomy.parts import Attention, GatedMLP, Memory, RMSNorm, Vjp
+from lensproof.checkpoints.anatomy.parts import Attention, GatedMLP, Linearised, Memory, RMSNorm, Vjp
 
 
 class Writes(NamedTuple):
@@ -27,10 +27,30 @@ class Writes(NamedTuple):
 
 
 class Block(Protocol):
-    """What streams, frames and lenses ask of a block; an architecture may bring a class of its own."""
+    """What streams, frames and lenses ask of a block; an architecture may bring a class of its own.
+
+    A *row* is one state at one position that knows nothing of the other rows: ``at`` ``[R]`` holds the rows'
+    positions. What the attention module keeps of a position is its *own* (keys and values; for a recurrent block what
+    feeds the recurrence), and :meth:`collect` makes of it the *memory* that later positions attend to.
+    """
+
+    shares: int | None
+    """Index of the block whose own and memory this one uses in place of its own; None: its own."""
 
     def attention_input(self, x: Tensor) -> Tensor:
-        """What the attention module receives for the states ``x`` ``[B, T, d]``."""
+        """What the attention module receives for the states ``x`` ``[..., d]``."""
+
+    def own(self, y: Tensor, at: Tensor) -> Any:
+        """What the attention module keeps of ``y`` ``[B, R, d]`` at positions ``at`` ``[R]``."""
+
+    def collect(self, own: Any) -> Any:
+        """The memory of positions 0 .. S-1, from what is kept of each, in order."""
+
+    def attend(self, y: Tensor, at: Tensor, memory: Any, own: Any) -> Tensor:
+        """Attention outputs ``[B, R, d]`` of rows: each sees ``memory`` before its position, and its ``own``."""
+
+    def finish(self, x: Tensor, a: Tensor, at: Tensor | None = None) -> Tensor:
+        """``F(x, a)``: the next layer's states ``[B, R, d]`` of rows at ``at`` (None: positions 0 .. R-1)."""
 
     def remember(self, x: Tensor) -> Any:
         """What later positions need of the states ``x`` ``[B, S, d]`` at positions 0 .. S-1."""
@@ -52,10 +72,23 @@ class SoftmaxBlock:
     attention_post_norm: RMSNorm | None = None
     mlp_norm: RMSNorm | None = None
     mlp_post_norm: RMSNorm | None = None
+    shares: int | None = None
 
     def attention_input(self, x: Tensor) -> Tensor:
-        """What the attention module receives for the states ``x`` ``[B, T, d]``."""
+        """What the attention module receives for the states ``x`` ``[..., d]``."""
         return self.attention_norm(x) if self.attention_norm else x
+
+    def own(self, y: Tensor, at: Tensor) -> Memory:
+        """Keys and values ``[B, R, K, h]`` of inputs ``y`` ``[B, R, d]`` at positions ``at`` ``[R]``."""
+        return self.attention.keys_values(y, at)
+
+    def collect(self, own: Memory) -> Memory:
+        """The keys and values themselves."""
+        return own
+
+    def attend(self, y: Tensor, at: Tensor, memory: Memory, own: Memory) -> Tensor:
+        """Attention outputs ``[B, R, d]`` of rows: each sees ``memory`` before its position, and its ``own``."""
+        return self.attention.attend(y, at, memory, own)
 
     def remember(self, x: Tensor) -> Memory:
         """Keys and values of the states ``x`` ``[B, S, d]`` at positions 0 .. S-1."""
@@ -69,8 +102,8 @@ class SoftmaxBlock:
         mlp = self.mlp_post_norm(mlp) if self.mlp_post_norm else mlp
         return Writes(attention, mlp, middle + mlp)
 
-    def finish(self, x: Tensor, a: Tensor) -> Tensor:
-        """``F(x, a)``: the next layer's states ``[B, T, d]``."""
+    def finish(self, x: Tensor, a: Tensor, at: Tensor | None = None) -> Tensor:
+        """``F(x, a)``: the next layer's states ``[B, T, d]``; the same at every position."""
         return self.write(x, a).output
 
     def run(self, x: Tensor, memory: Memory | None = None) -> Tensor:
@@ -81,39 +114,81 @@ class SoftmaxBlock:
         """The map of cotangents ``[T, C, d]`` of ``run(x, memory)`` to those of ``x`` ``[T, d]``."""
         y = self.attention_input(x)
         a = self.attention(y[None], memory)[0]
+        return self._through(x, a, self.attention.linearise(y, memory), _ignored).vjp
+
+    def linearise_at(
+        self, x: Tensor, attention: Callable[[Tensor], tuple[Tensor, Linearised]]
+    ) -> tuple[Tensor, Linearised]:
+        """Next states ``[R, d]`` of rows ``x`` ``[R, d]`` and their derivative by ``x``.
+
+        Args:
+            attention: gives attention outputs ``[R, d]`` and their derivative for what the module receives ``[R, d]``:
+                the model's own at given positions (:meth:`attention_at`), or what stands in for it.
+        """
+        a, through = attention(self.attention_input(x))
+        return self.finish(x, a), self._through(x, a, through.vjp, through.jvp)
+
+    def attention_at(self, at: Tensor, memory: Memory) -> Callable[[Tensor], tuple[Tensor, Linearised]]:
+        """The model's own attention of rows at ``at`` ``[R]``, in the form that :meth:`linearise_at` takes."""
+
+        def attention(y: Tensor) -> tuple[Tensor, Linearised]:
+            a, through = self.attention.linearise_at(y[None], at, memory, self.attention.keys_values(y[None], at))
+            return a[0], through
+
+        return attention
+
+    def _through(self, x: Tensor, a: Tensor, attention_vjp: Vjp, attention_jvp: Vjp) -> Linearised:
+        """The derivative of the next state by ``x``, given that of the attention output ``a`` by its input."""
         middle = x + (self.attention_post_norm(a) if self.attention_post_norm else a)
         m = self.mlp_norm(middle) if self.mlp_norm else middle
-        through_mlp = _chain(
-            self.mlp_post_norm and self.mlp_post_norm.linearise(self.mlp(m)),
-            self.mlp.linearise(m),
+        mlp = [
             self.mlp_norm and self.mlp_norm.linearise(middle),
-        )
-        through_attention = _chain(
-            self.attention_post_norm and self.attention_post_norm.linearise(a),
-            self.attention.linearise(y, memory),
+            self.mlp.linearise(m),
+            self.mlp_post_norm and self.mlp_post_norm.linearise(self.mlp(m)),
+        ]
+        attention = [
             self.attention_norm and self.attention_norm.linearise(x),
-        )
+            Linearised(attention_vjp, attention_jvp),
+            self.attention_post_norm and self.attention_post_norm.linearise(a),
+        ]
+        through_mlp, through_attention = chain(mlp), chain(attention)
 
         def vjp(cotangent: Tensor) -> Tensor:
-            cotangent = cotangent + through_mlp(cotangent)
-            return through_attention(cotangent).add_(cotangent)
+            cotangent = cotangent + through_mlp.vjp(cotangent)
+            return through_attention.vjp(cotangent).add_(cotangent)
 
-        return vjp
+        def jvp(tangent: Tensor) -> Tensor:
+            tangent = tangent + through_attention.jvp(tangent)
+            return through_mlp.jvp(tangent).add_(tangent)
+
+        return Linearised(vjp, jvp)
 
 
-def _chain(*maps: Vjp | None) -> Vjp:
+def _ignored(_: Tensor) -> Tensor:
+    raise TypeError("a span is linearised for cotangents only")
+
+
+def chain(maps: Iterable[Linearised | None]) -> Linearised:
+    """The derivative of maps one after another, in the order in which they run; None stands for no map."""
     steps = [step for step in maps if step is not None]
 
     def vjp(cotangent: Tensor) -> Tensor:
-        for step in steps:
-            cotangent = step(cotangent)
+        for step in reversed(steps):
+            cotangent = step.vjp(cotangent)
         return cotangent
 
-    return vjp
+    def jvp(tangent: Tensor) -> Tensor:
+        for step in steps:
+            tangent = step.jvp(tangent)
+        return tangent
+
+    return Linearised(vjp, jvp)
 
 
 class AutogradBlock:
     """For blocks without a hand-written backward pass: ``linearise`` by autograd, vectorised over cotangents."""
+
+    shares: int | None = None
 
     def run(self, x: Tensor, memory: Any = None) -> Tensor:
         """The next layer's states of ``x`` ``[B, T, d]``, the positions after those in ``memory``."""
@@ -149,6 +224,18 @@ class Decoder:
     softcap: float | None = None
     tied: bool = False
     model: torch.nn.Module | None = None
+    bind: Callable[[Tensor], Decoder] | None = None
+
+    def on(self, tokens: Tensor) -> Decoder:
+        """This decoder for the sequences ``tokens`` ``[T]`` or ``[B, T]``.
+
+        The same object, except where blocks take something of the tokens themselves besides the residual state.
+        """
+        return self if self.bind is None else self.bind(tokens.to(self.device))
+
+    def is_shared(self, index: int) -> bool:
+        """Whether a later block uses the keys and values of block ``index`` in place of its own."""
+        return any(block.shares == index for block in self.blocks)
 
     @property
     def depth(self) -> int:

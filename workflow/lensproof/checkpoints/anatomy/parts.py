@@ -19,6 +19,14 @@ from torch import Tensor
 Vjp = Callable[[Tensor], Tensor]
 
 
+class Linearised(NamedTuple):
+    """A map's derivative at one input per row: ``vjp`` takes cotangents ``[R, C, out]`` to ``[R, C, in]``, ``jvp``
+    tangents ``[R, C, in]`` to ``[R, C, out]``."""
+
+    vjp: Vjp
+    jvp: Vjp
+
+
 @dataclass(frozen=True)
 class Linear:
     """``x @ weight.T + bias``, weight ``[out, in]``."""
@@ -32,6 +40,10 @@ class Linear:
     def vjp(self, cotangent: Tensor) -> Tensor:
         """``[..., out]`` to ``[..., in]``; the same at every input."""
         return cotangent @ self.weight
+
+    def jvp(self, tangent: Tensor) -> Tensor:
+        """``[..., in]`` to ``[..., out]``; the same at every input."""
+        return tangent @ self.weight.T
 
 
 @dataclass(frozen=True)
@@ -51,18 +63,22 @@ class RMSNorm:
         square = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square()
         return torch.rsqrt(square / x.shape[-1] + self.eps)
 
-    def linearise(self, x: Tensor) -> Vjp:
-        """The map of cotangents ``[T, C, d]`` at the input ``x`` ``[T, d]``."""
+    def linearise(self, x: Tensor) -> Linearised:
+        """The derivative at the inputs ``x`` ``[R, d]``."""
         x = x.float()[:, None]
         inverse = self._inverse(x)
         scale = self.gain * inverse
         back = x * inverse.square() / x.shape[-1]
-        forth = (x * scale).transpose(1, 2)
+        forth = x * scale
+        along, across = forth.transpose(1, 2), back.transpose(1, 2)
 
         def vjp(cotangent: Tensor) -> Tensor:
-            return torch.addcmul(cotangent * scale, back, cotangent @ forth, value=-1)
+            return torch.addcmul(cotangent * scale, back, cotangent @ along, value=-1)
 
-        return vjp
+        def jvp(tangent: Tensor) -> Tensor:
+            return torch.addcmul(tangent * scale, forth, tangent @ across, value=-1)
+
+        return Linearised(vjp, jvp)
 
 
 @dataclass(frozen=True)
@@ -79,8 +95,8 @@ class GatedMLP:
         up = self.up(y)
         return self.down(hidden * up if torch.is_grad_enabled() else hidden.mul_(up))
 
-    def linearise(self, y: Tensor) -> Vjp:
-        """The map of cotangents ``[T, C, d]`` at the input ``y`` ``[T, d]``."""
+    def linearise(self, y: Tensor) -> Linearised:
+        """The derivative at the inputs ``y`` ``[R, d]``."""
         gate, up = self.gate(y), self.up(y)
         with torch.enable_grad():
             variable = gate.detach().requires_grad_()
@@ -94,7 +110,11 @@ class GatedMLP:
             up_part = hidden.mul_(to_up)
             return torch.addmm(out.flatten(0, 1), up_part.flatten(0, 1), self.up.weight).view_as(out)
 
-        return vjp
+        def jvp(tangent: Tensor) -> Tensor:
+            hidden = self.gate.jvp(tangent).mul_(to_gate)
+            return self.down.jvp(hidden.addcmul_(self.up.jvp(tangent), to_up))
+
+        return Linearised(vjp, jvp)
 
 
 @dataclass(frozen=True)
@@ -108,14 +128,16 @@ class Rotary:
 
     @classmethod
     def of(cls, table: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Rotary:
-        """From a function that gives cos and sin ``[1, T, h]``; each range of positions is worked out once."""
-        made: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+        """From a function that gives cos and sin ``[1, T, h]``, worked out once for as many positions as are met."""
+        made: list[tuple[Tensor, Tensor]] = []
 
         def cached(positions: Tensor) -> tuple[Tensor, Tensor]:
-            key = int(positions[0]), len(positions)
-            if key not in made:
-                made[key] = tuple(part[0] for part in table(positions))
-            return made[key]
+            last = int(positions.max()) if len(positions) else 0
+            if not made or len(made[-1][0]) <= last:
+                length = 1 << max(last, 255).bit_length()
+                made.append(tuple(part[0] for part in table(torch.arange(length, device=positions.device))))
+            cos, sin = made[-1]
+            return cos[positions], sin[positions]
 
         return cls(cached)
 
@@ -192,18 +214,17 @@ class Attention:
         """Head outputs ``[B, T, H, h]`` to the attention output ``[B, T, d]``."""
         return self.output(z.flatten(-2))
 
-    def hidden(self, queries: int, keys: int, device: torch.device) -> Tensor:
-        """What the last ``queries`` of ``keys`` positions may not see: bool ``[queries, keys]``."""
-        position = torch.arange(keys - queries, keys, device=device)[:, None]
-        source = torch.arange(keys, device=device)
-        hidden = source > position
-        return hidden if self.window is None else hidden | (source <= position - self.window)
+    def hidden(self, at: Tensor, keys: int) -> Tensor:
+        """Which of positions 0 .. keys - 1 the positions ``at`` ``[R]`` may not see: bool ``[R, keys]``."""
+        source = torch.arange(keys, device=at.device)
+        hidden = source > at[:, None]
+        return hidden if self.window is None else hidden | (source <= at[:, None] - self.window)
 
     def pattern(self, query: Tensor, key: Tensor) -> Tensor:
         """Attention weights ``[B, K, H/K, T, S]`` of queries at the last ``T`` of ``S`` positions."""
-        scores = self.scores(query, key)
-        hidden = self.hidden(scores.shape[-2], scores.shape[-1], scores.device)
-        return scores.masked_fill(hidden, -torch.inf).float().softmax(-1).to(query.dtype)
+        scores, keys = self.scores(query, key), key.shape[1]
+        at = torch.arange(keys - query.shape[1], keys, device=query.device)
+        return scores.masked_fill(self.hidden(at, keys), -torch.inf).float().softmax(-1).to(query.dtype)
 
     def scores(self, query: Tensor, key: Tensor) -> Tensor:
         """Scaled scores before masking, ``[B, K, H/K, T, S]``."""
@@ -231,6 +252,96 @@ class Attention:
         """Keys and values of ``y`` ``[B, S, d]`` at positions 0 .. S-1."""
         return self.keys_values(y, torch.arange(y.shape[1], device=y.device))
 
+    def attend(self, y: Tensor, at: Tensor, memory: Memory, own: Memory) -> Tensor:
+        """Attention outputs ``[B, R, d]`` of rows that know nothing of one another.
+
+        Row r stands at position ``at[r]`` and sees the keys and values in ``memory`` before it, and its own.
+
+        Args:
+            y: what the module receives ``[B, R, d]``.
+            at: positions ``[R]``.
+            memory: keys and values ``[B or 1, S, K, h]`` of positions 0 .. S-1, with S above every ``at``; what
+                stands at a row's own position is not read.
+            own: the rows' own keys and values ``[B, R, K, h]``.
+        """
+        pattern = self.pattern_at(self.queries(y, at), at, memory, own)
+        return self.merge(self._gather_at(pattern, at, memory, own))
+
+    def pattern_at(self, query: Tensor, at: Tensor, memory: Memory, own: Memory) -> Tensor:
+        """Attention weights ``[B, K, H/K, R, S]`` of such rows; a row's weight on itself stands at its position."""
+        # Only one column per row tells own from memory, so it is exchanged there.
+        scores = self.scores(query, memory.key)
+        grouped = query.unflatten(2, (self.key_value_heads, -1))
+        itself = (grouped * own.key.unsqueeze(3)).sum(-1) * self.scale
+        scores[..., torch.arange(len(at), device=at.device), at] = itself.permute(0, 2, 3, 1)
+        hidden = self.hidden(at, memory.key.shape[1])
+        return scores.masked_fill(hidden, -torch.inf).float().softmax(-1).to(query.dtype)
+
+    def _gather_at(self, pattern: Tensor, at: Tensor, memory: Memory, own: Memory) -> Tensor:
+        """Head outputs ``[B, R, H, h]``."""
+        mixed = self.gather(pattern, memory.value)
+        weight = self._own_weight(pattern, at)
+        change = (own.value - memory.value[:, at]).repeat_interleave(self.heads // self.key_value_heads, 2)
+        return mixed + change * weight.unsqueeze(-1)
+
+    def _own_weight(self, pattern: Tensor, at: Tensor) -> Tensor:
+        """The weight of each row on itself, ``[B, R, H]``."""
+        own = pattern[..., torch.arange(len(at), device=at.device), at]
+        return own.permute(0, 3, 1, 2).flatten(2)
+
+    def linearise_at(self, y: Tensor, at: Tensor, memory: Memory, own: Memory) -> tuple[Tensor, Linearised]:
+        """Outputs of :meth:`attend` and its derivative by ``y``, rows flattened to ``[B R]``; memory stays fixed.
+
+        When a query moves, its head's output moves by the covariance of values and keys under the pattern:
+        d z = scale * sum_s p_s (v_s - z) k_s . d q. One matrix per head, whatever the number of positions.
+        """
+        query = self.queries(y, at)
+        pattern = self.pattern_at(query, at, memory, own)
+        heads = self._gather_at(pattern, at, memory, own)
+        group = self.heads // self.key_value_heads
+        weight = self._own_weight(pattern, at)[..., None]  # B R H 1
+        own_key, own_value = (part.repeat_interleave(group, 2) for part in own)
+        covariance = self._covariance(pattern, at, memory, own_key, own_value, heads) * self.scale
+        covariance, query, away = (part.flatten(0, 1)[:, None] for part in (covariance, query, own_value - heads))
+        weight = weight.flatten(0, 1)[:, None]  # rows, 1, H, 1
+        away = away * weight * self.scale
+        project = self._linearise_projections(y.flatten(0, 1), at.repeat(len(y)))
+
+        def vjp(cotangent: Tensor) -> Tensor:
+            mixed = self._split(self.output.vjp(cotangent), self.heads)  # rows C H h
+            to_query = (mixed.unsqueeze(-2) @ covariance).squeeze(-2)
+            to_key = (mixed * away).sum(-1, keepdim=True) * query
+            return project.vjp(to_query, self._sum_groups(to_key), self._sum_groups(mixed * weight))
+
+        def jvp(tangent: Tensor) -> Tensor:
+            to_query, to_key, to_value = project.jvp(tangent)
+            to_key, to_value = (part.repeat_interleave(group, 2) for part in (to_key, to_value))
+            mixed = (covariance @ to_query.unsqueeze(-1)).squeeze(-1)
+            mixed = mixed + away * (query * to_key).sum(-1, keepdim=True) + weight * to_value
+            return self.output.jvp(mixed.flatten(-2))
+
+        return self.merge(heads), Linearised(vjp, jvp)
+
+    def _covariance(
+        self, pattern: Tensor, at: Tensor, memory: Memory, own_key: Tensor, own_value: Tensor, heads: Tensor
+    ) -> Tensor:
+        """Sum_s p_s (v_s - z) k_s' for every row and head, ``[B, R, H, h, h]``."""
+        group = self.heads // self.key_value_heads
+        weights = pattern.flatten(1, 2).transpose(1, 2).clone()  # B R H S
+        own = self._own_weight(pattern, at)
+        # A row's own key and value are not in the memory: its column is added apart.
+        weights.scatter_(-1, at[None, :, None, None].expand(*weights.shape[:3], 1), 0.0)
+        key, value = (part.repeat_interleave(group, 2).transpose(1, 2) for part in memory)  # B H S h
+        weighted = weights.transpose(1, 2).unsqueeze(-1) * key.unsqueeze(2)  # B H R S h
+        product = (value.transpose(-1, -2).unsqueeze(2) @ weighted).transpose(1, 2)  # B R H h h
+        mean_key = weighted.sum(-2).transpose(1, 2) + own[..., None] * own_key  # B R H h
+        product = product + own[..., None, None] * own_value.unsqueeze(-1) * own_key.unsqueeze(-2)
+        return product - heads.unsqueeze(-1) * mean_key.unsqueeze(-2)
+
+    def _sum_groups(self, x: Tensor) -> Tensor:
+        """``[rows, C, H, h]`` summed over the query heads that share a key-value head."""
+        return x.unflatten(2, (self.key_value_heads, -1)).sum(3)
+
     def linearise(self, y: Tensor, memory: Memory) -> Vjp:
         """The map of cotangents ``[T, C, d]`` at the input ``y`` ``[T, d]``; ``memory`` stays fixed.
 
@@ -251,7 +362,7 @@ class Attention:
         queries = (heads.query[0] * self.scale).transpose(0, 1)  # H T h
         queries = queries.reshape(self.key_value_heads, -1, queries.shape[-1])
         outputs = outputs.transpose(0, 1).flatten(0, 1).unsqueeze(-1)  # (H T) h 1
-        back = self._project_vjp(y, positions)
+        back = self._linearise_projections(y, positions).vjp
 
         def vjp(cotangent: Tensor) -> Tensor:
             count = cotangent.shape[1]
@@ -267,42 +378,51 @@ class Attention:
 
         return vjp
 
-    def _project_vjp(self, y: Tensor, positions: Tensor) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-        """Back through norms, rotation and projections at ``y`` ``[T, d]``: from cotangents of query, key and
-        value ``[T, C, heads, h]`` to those of ``y`` ``[T, C, d]``."""
-        back_query = self._place_vjp(self._split(self.query(y), self.heads), self.query_norm, positions)
-        back_key = self._place_vjp(self._split(self.key(y), self.key_value_heads), self.key_norm, positions)
+    def _linearise_projections(self, y: Tensor, positions: Tensor) -> Linearised:
+        """Through norms, rotation and projections at ``y`` ``[R, d]``: ``vjp`` from cotangents of query, key and value
+        (three arguments, each ``[R, C, heads, h]``) to those of ``y`` ``[R, C, d]``, ``jvp`` the other way."""
+        place_query = self._linearise_place(self._split(self.query(y), self.heads), self.query_norm, positions)
+        place_key = self._linearise_place(self._split(self.key(y), self.key_value_heads), self.key_norm, positions)
         weight = torch.cat((self.query.weight, self.key.weight, self.value.weight))
         widths = [part.weight.shape[0] for part in (self.query, self.key, self.value)]
+        counts = (self.heads, self.key_value_heads, self.key_value_heads)
+
+        def split(joint: Tensor) -> list[Tensor]:
+            return [self._split(part, heads) for part, heads in zip(joint.split(widths, -1), counts, strict=True)]
 
         def vjp(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             joint = query.new_empty(*query.shape[:2], sum(widths))
-            to_query, to_key, to_value = (
-                self._split(part, heads)
-                for part, heads in zip(joint.split(widths, -1), (self.heads, *[self.key_value_heads] * 2), strict=True)
-            )
-            back_query(query, to_query)
-            back_key(key, to_key)
+            to_query, to_key, to_value = split(joint)
+            place_query.vjp(query, to_query)
+            place_key.vjp(key, to_key)
             to_value.copy_(value)
             return joint @ weight
 
-        return vjp
+        def jvp(tangent: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            query, key, value = split(tangent @ weight.T)
+            return place_query.jvp(query), place_key.jvp(key), value
 
-    def _place_vjp(self, raw: Tensor, norm: RMSNorm | None, positions: Tensor) -> Callable[[Tensor, Tensor], None]:
-        """Back through rotation and norm at the raw projection ``[T, heads, h]``, written into the second argument;
-        cotangents ``[T, C, heads, h]``."""
-        norm_vjp = norm.linearise(raw.flatten(0, 1)) if norm else None
+        return Linearised(vjp, jvp)
+
+    def _linearise_place(self, raw: Tensor, norm: RMSNorm | None, positions: Tensor) -> Linearised:
+        """Through norm and rotation at the raw projection ``[R, heads, h]``, for ``[R, C, heads, h]``; ``vjp`` writes
+        into its second argument."""
+        through = norm.linearise(raw.flatten(0, 1)) if norm else None
         cos, sin = (part[:, None, None] for part in self.rotary.table(positions)) if self.rotary else (None, None)
 
-        def vjp(cotangent: Tensor, out: Tensor) -> None:
-            if self.rotary:
-                rotate(cotangent, cos, -sin, out)
-            if norm_vjp is None:
-                if not self.rotary:
-                    out.copy_(cotangent)
-                return
-            source = out if self.rotary else cotangent
-            rows = source.transpose(1, 2).flatten(0, 1)
-            out.copy_(norm_vjp(rows).unflatten(0, (-1, source.shape[2])).transpose(1, 2))
+        def normed(map_: Vjp, x: Tensor) -> Tensor:
+            rows = x.transpose(1, 2).flatten(0, 1)
+            return map_(rows).unflatten(0, (-1, x.shape[2])).transpose(1, 2)
 
-        return vjp
+        def vjp(cotangent: Tensor, out: Tensor) -> None:
+            source = rotate(cotangent, cos, -sin, out) if self.rotary else cotangent
+            if through is not None:
+                out.copy_(normed(through.vjp, source))
+            elif not self.rotary:
+                out.copy_(cotangent)
+
+        def jvp(tangent: Tensor) -> Tensor:
+            tangent = normed(through.jvp, tangent) if through else tangent
+            return rotate(tangent, cos, sin) if self.rotary else tangent
+
+        return Linearised(vjp, jvp)
