@@ -16,6 +16,7 @@ include: "workflow/rules/checkpoints.smk"
 include: "workflow/rules/corpora.smk"
 include: "workflow/rules/lenses.smk"
 include: "workflow/rules/readings.smk"
+include: "workflow/rules/observations.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/claims.smk"
 

@@ -154,6 +154,119 @@ class Readings(Strict):
         return self
 
 
+class Every(Strict):
+    """Layers 0, n, 2n, ... below L."""
+
+    every: Positive
+
+
+Layers = Literal["all"] | Every | list[Annotated[int, Field(ge=0)]]
+
+
+class Sampled(Strict):
+    """What every experiment on sampled text says: how much of it, and at which layers."""
+
+    sequences: Positive | dict[str, Positive] = Field(
+        description="test sequences; or by checkpoint, `default` standing for the others"
+    )
+    shard: Positive = Field(description="sequences per shard; a killed run loses at most one shard")
+    layers: Layers = Field(description="`all`, `{every: n}` (layers 0, n, 2n, ... below L) or layers")
+
+    @model_validator(mode="after")
+    def _default(self) -> Sampled:
+        if isinstance(self.sequences, dict) and "default" not in self.sequences:
+            raise ValueError("sequences must name `default`")
+        return self
+
+
+class Directions(Sampled):
+    """Figures 1, 7 and 8: each method's direction for a label beside the native readout."""
+
+    positions: Positive = Field(description="states per sequence, drawn from positions 1 on")
+    labels: Positive = Field(description="vocabulary labels, spread over the frequency ranking")
+    orders: list[Annotated[int, Field(ge=0)]] = Field(min_length=1, description="orders of the reference frames")
+
+
+class Coherence(Sampled):
+    """The ceiling of any fixed direction: how far native readouts of one label agree across texts."""
+
+    positions: Positive = Field(description="states per sequence, drawn from positions 1 on")
+    labels: Positive = Field(description="vocabulary labels, spread over the frequency ranking")
+
+
+class Substitution(Sampled):
+    """Table 2: what predicts the effect of putting one state in another's place."""
+
+    pairs: Positive = Field(description="pairs of states per layer, over all sequences")
+    neighbours: Positive = Field(description="nearest states that make a local principal subspace")
+    leading: Positive = Field(description="principal directions of a subspace")
+    graph: Positive = Field(description="nearest states that a state is joined to in the graph of geodesics")
+
+
+class Subspaces(Sampled):
+    """Figure 5: share of a readout's energy inside principal subspaces of the states."""
+
+    positions: Positive = Field(description="states per sequence, drawn from positions 1 on")
+    labels: Positive = Field(description="vocabulary labels, spread over the frequency ranking")
+    neighbours: Positive = Field(description="nearest states that make a local principal subspace")
+    leading: Positive = Field(description="principal directions of a subspace")
+
+
+class Composition(Sampled):
+    """Table 3: a short move along a token's direction, and whether that token gains most."""
+
+    positions: Positive = Field(description="states per sequence, drawn from positions 1 on")
+    labels: Positive = Field(description="tokens, spread over the frequency ranking")
+    step: Annotated[float, Field(gt=0)] = Field(description="length of the move, in units of the state's norm")
+
+
+class Decomposition(Sampled):
+    """Table 4: three ways to write a coefficient as output rows times something."""
+
+    positions: Positive = Field(description="states per sequence, drawn from positions 1 on")
+
+
+class Steering(Sampled):
+    """Table 5: the shortest move that puts the runner-up first, and what else it moves."""
+
+    positions: Positive = Field(description="states per sequence, drawn from positions 1 on")
+    lengths: Annotated[int, Field(ge=2)] = Field(description="lengths tried, in geometric progression")
+    shortest: Annotated[float, Field(gt=0)] = Field(description="in units of the state's norm")
+    longest: Annotated[float, Field(gt=0)] = Field(description="in units of the state's norm")
+
+
+class Attribution(Sampled):
+    """Table 6: what a write adds to the prediction, by readings and by removing it."""
+
+
+class StandIns(Sampled):
+    """Table 8: what stands in for attention in order 0, and calibration on other texts."""
+
+    positions: Positive = Field(description="states per sequence whose directions are compared")
+    labels: Positive = Field(description="vocabulary labels, spread over the frequency ranking")
+    calibrations: Positive = Field(description="disjoint calibration texts")
+
+
+class Experiments(Strict):
+    """Sizes of the experiments, one section for each."""
+
+    directions: Directions
+    coherence: Coherence
+    substitution: Substitution
+    subspaces: Subspaces
+    composition: Composition
+    decomposition: Decomposition
+    steering: Steering
+    attribution: Attribution
+    stand_ins: StandIns
+
+    def sizes(self, experiment: str, checkpoint: str) -> tuple[int, int]:
+        """Sequences of an experiment with one checkpoint, and sequences per shard."""
+        section = getattr(self, experiment)
+        number = section.sequences
+        return number if isinstance(number, int) else number.get(checkpoint, number["default"]), section.shard
+
+
 class Bootstrap(Strict):
     """Percentile bootstrap over documents."""
 
@@ -176,6 +289,7 @@ class Config(Strict):
     calibration: Calibration
     jacobian_lens: JacobianLens
     readings: Readings
+    experiments: Experiments
     bootstrap: Bootstrap
     registry: Registry
 
@@ -191,6 +305,12 @@ class Config(Strict):
         _known("readings.sequences", set(self.readings.sequences) - {"default"}, self.registry.checkpoints)
         if self.readings.layers != "all":
             _layers("readings.layers", self.readings.layers, self)
+        for experiment in Experiments.model_fields:
+            section, key = getattr(self.experiments, experiment), f"experiments.{experiment}"
+            if isinstance(section.sequences, dict):
+                _known(f"{key}.sequences", set(section.sequences) - {"default"}, self.registry.checkpoints)
+            if isinstance(section.layers, list):
+                _layers(f"{key}.layers", section.layers, self)
         if self.jacobian_lens.skip + 2 > self.sequence_length:
             raise ValueError(
                 f"jacobian_lens.skip ({self.jacobian_lens.skip}) leaves no position of a sequence of "

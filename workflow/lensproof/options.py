@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
+import pkgutil
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import click
+
+from lensproof.errors import LensproofError
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # malloc.h
 
@@ -90,3 +95,33 @@ def layers(text: str, depth: int) -> list[int]:
         if not 0 <= layer <= depth:
             raise click.BadParameter(f"layer {layer} is out of range: the model has layers 0 to {depth}")
     return chosen
+
+
+def pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+    """``("a=1", "b=2")`` as a mapping.
+
+    Raises:
+        click.BadParameter: one of them has no ``=``.
+    """
+    split = [text.partition("=") for text in texts]
+    for name, equals, _ in split:
+        if not equals:
+            raise click.BadParameter(f"{option} {name}: write it as NAME=VALUE")
+    return {name: value for name, _, value in split}
+
+
+def module(room: str, name: str, function: str) -> ModuleType:
+    """The module ``lensproof.<room>.<name>``, which must have ``function``. What it runs is not seen in the source:
+    give its name to :func:`lensproof.codehash.code_hash` beside the command's.
+
+    Raises:
+        LensproofError: there is no such module; the line names those that there are.
+    """
+    folder = importlib.import_module(f"lensproof.{room}")
+    names = sorted(info.name for info in pkgutil.iter_modules(folder.__path__))
+    if name in names:
+        found = importlib.import_module(f"lensproof.{room}.{name}")
+        if hasattr(found, function):
+            return found
+    known = [other for other in names if hasattr(importlib.import_module(f"lensproof.{room}.{other}"), function)]
+    raise LensproofError(f"there is no {name!r} in {room} (there is {', '.join(known)})")

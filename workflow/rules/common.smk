@@ -10,6 +10,7 @@ from lensproof.claims import catalogue
 from lensproof.codehash import code_hash
 from lensproof.config import config_hash, validated
 from lensproof.errors import LensproofError
+from lensproof.experiments.catalogue import EXPERIMENTS
 
 try:
     settings = validated(config)
@@ -22,6 +23,10 @@ needs = {
         "calibration.sequences": settings.calibration.sequences,
         "jacobian_lens.prompts": settings.jacobian_lens.prompts,
         "readings.sequences": settings.sequences(name),
+        **{
+            f"experiments.{experiment}.sequences": settings.experiments.sizes(experiment, name)[0]
+            for experiment in EXPERIMENTS
+        },
     }
     for name in settings.checkpoints
 }

@@ -16,7 +16,8 @@ from lensproof.errors import LensproofError
 VARIABLE = "LENSPROOF_NEEDS"
 """JSON: checkpoint -> key of the configuration -> number of sequences. Set by the workflow; may be absent."""
 
-ROLES = {"calibration.sequences": "calibration", "jacobian_lens.prompts": "lens", "readings.sequences": "test"}
+ROLES = {"calibration.sequences": "calibration", "jacobian_lens.prompts": "lens"}
+"""The role that a key's sequences play; of every other key, ``test``."""
 
 
 def check(sequences: pd.DataFrame, checkpoint: str) -> pd.DataFrame:
@@ -27,10 +28,11 @@ def check(sequences: pd.DataFrame, checkpoint: str) -> pd.DataFrame:
     """
     available = sequences["role"].value_counts()
     for key, asked in json.loads(os.environ.get(VARIABLE, "{}")).get(checkpoint, {}).items():
-        have = int(available.get(ROLES[key], 0))
+        role = ROLES.get(key, "test")
+        have = int(available.get(role, 0))
         if asked > have:
             raise LensproofError(
-                f"config: {key} asks for {asked} sequences, the corpus gives {checkpoint} {have} for {ROLES[key]}: "
+                f"config: {key} asks for {asked} sequences, the corpus gives {checkpoint} {have} for {role}: "
                 f"lower {key} or choose a longer corpus"
             )
     return sequences

@@ -1,0 +1,77 @@
+"""What an experiment is given: a model, the sequences of its shard, the files it reads and its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from torch import Tensor
+
+from lensproof.checkpoints.anatomy.decoder import Decoder
+from lensproof.corpora.sequences import take, tokens
+from lensproof.errors import LensproofError
+from lensproof.progress import bar
+
+
+@dataclass(frozen=True)
+class Run:
+    """One shard of an experiment.
+
+    ``sequences`` holds the whole corpus; the shard is the ``count`` test sequences from rank ``first`` on. ``options``
+    is the experiment's section of the configuration, with ``layers`` still as it stands there; ``inputs`` names the
+    files that it reads besides; ``weights`` is the sha256 of the checkpoint's weights.
+    """
+
+    checkpoint: str
+    decoder: Decoder
+    sequences: pd.DataFrame
+    first: int
+    count: int
+    options: Mapping[str, Any]
+    inputs: Mapping[str, Path]
+    weights: str
+    seed: int
+
+    @property
+    def layers(self) -> list[int]:
+        """Layers to look at, rising."""
+        return layers(self.options["layers"], self.decoder.depth)
+
+    def input(self, name: str) -> Path:
+        """The file called ``name``.
+
+        Raises:
+            LensproofError: it was not given.
+        """
+        if name not in self.inputs:
+            raise LensproofError(f"this experiment needs --input {name}=FILE")
+        return self.inputs[name]
+
+    def shard(self, progress: str) -> Iterator[tuple[Any, Tensor]]:
+        """The shard's sequences: row (``document``, ``sequence``, ``rank``) and ids ``[T]``, with a progress bar."""
+        chosen = take(self.sequences, "test", self.count, self.first)
+        rows = list(chosen.itertuples())
+        return zip(bar(rows, f"{progress}, {self.checkpoint}", unit="sequence"), tokens(chosen), strict=True)
+
+    def role(self, role: str, count: int) -> Tensor:
+        """Ids ``[count, T]`` of the first sequences of a role, whatever the shard."""
+        return tokens(take(self.sequences, role, count))
+
+
+def layers(chosen: str | Mapping[str, int] | list[int], depth: int) -> list[int]:
+    """``all`` (0 .. L), ``{every: n}`` (0, n, 2n, ... below L), or the layers themselves.
+
+    Raises:
+        LensproofError: a layer that the model does not have.
+    """
+    if chosen == "all":
+        return list(range(depth + 1))
+    if isinstance(chosen, Mapping):
+        return list(range(0, depth, chosen["every"]))
+    for layer in chosen:
+        if not 0 <= layer <= depth:
+            raise LensproofError(f"layer {layer} is out of range: the model has layers 0 to {depth}")
+    return list(chosen)

@@ -1,0 +1,80 @@
+# Experiments: trials shard by shard, then estimates. Which files an experiment reads: lensproof/experiments/catalogue.py.
+
+
+def experiment_inputs(wildcards):
+    """The fitted artifacts that an experiment reads."""
+    names = EXPERIMENTS[wildcards.experiment].inputs
+    return {name: f"results/artifacts/{wildcards.checkpoint}/{name}.safetensors" for name in names}
+
+
+def as_flags(files):
+    """``--input NAME=FILE`` for each."""
+    return " ".join(f"--input {name}={shlex.quote(file)}" for name, file in files.items())
+
+
+def experiment_precision(experiment):
+    """Directions are made in float32 whatever the precision of the run."""
+    return "float32" if EXPERIMENTS[experiment].float32 else settings.precision
+
+
+rule observations_shard:
+    """One experiment on a few test sequences: a row per trial."""
+    input:
+        unpack(experiment_inputs),
+        checkpoint="results/checkpoints/{checkpoint}/checkpoint.json",
+        sequences=f"results/sequences/{{checkpoint}}/{settings.corpus}.parquet",
+    output:
+        "results/observations/lexframe/{experiment}/{checkpoint}/shard_{shard}.parquet",
+    log:
+        "results/logs/{experiment}/{checkpoint}/{shard}.log",
+    benchmark:
+        "results/benchmarks/{experiment}/{checkpoint}/{shard}.tsv"
+    wildcard_constraints:
+        experiment="|".join(EXPERIMENTS),
+    conda:
+        "../../envs/lensproof.yaml"
+    threads: settings.threads
+    resources:
+        gpu=GPU,
+    params:
+        code=lambda wildcards: code_hash("observe", f"lensproof.experiments.{wildcards.experiment}"),
+        inputs=lambda wildcards: as_flags(experiment_inputs(wildcards)),
+        options=lambda wildcards: getattr(settings.experiments, wildcards.experiment).model_dump_json(),
+        share=lambda wildcards: share(
+            wildcards.shard, *settings.experiments.sizes(wildcards.experiment, wildcards.checkpoint)
+        ),
+        seed=settings.seed,
+        machine=lambda wildcards: (
+            f"--device {settings.device} --precision {experiment_precision(wildcards.experiment)}"
+        ),
+    shell:
+        "lensproof --log {log} observe {wildcards.experiment} --checkpoint results/checkpoints/{wildcards.checkpoint} "
+        "--sequences {input.sequences} {params.inputs} --options {params.options:q} {params.share} --seed {params.seed} "
+        "{params.machine} --threads {threads} --out {output}"
+
+
+rule estimates:
+    """An experiment's estimates for one checkpoint, with intervals over documents."""
+    input:
+        lambda wildcards: collect(
+            "results/observations/lexframe/{{experiment}}/{{checkpoint}}/shard_{shard}.parquet",
+            shard=shards(*settings.experiments.sizes(wildcards.experiment, wildcards.checkpoint)),
+        ),
+    output:
+        "results/estimates/lexframe/{experiment}/{checkpoint}.parquet",
+    log:
+        "results/logs/{experiment}/{checkpoint}.log",
+    benchmark:
+        "results/benchmarks/estimates/{experiment}/{checkpoint}.tsv"
+    wildcard_constraints:
+        experiment="|".join(EXPERIMENTS),
+    conda:
+        "../../envs/lensproof.yaml"
+    params:
+        code=lambda wildcards: code_hash("estimate", f"lensproof.statistics.{wildcards.experiment}"),
+        resamples=settings.bootstrap.resamples,
+        level=settings.bootstrap.level,
+        seed=settings.seed,
+    shell:
+        "lensproof --log {log} estimate {wildcards.experiment} {input} --resamples {params.resamples} "
+        "--level {params.level} --seed {params.seed} --out {output}"
