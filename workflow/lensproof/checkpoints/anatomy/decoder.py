@@ -19,11 +19,17 @@ from lensproof.checkpoints.anatomy.parts import Attention, GatedMLP, Linearised,
 
 
 class Writes(NamedTuple):
-    """What one block added to the residual, each ``[B, T, d]``, and the state that came out."""
+    """What one block added to the residual, each ``[B, T, d]``, and the state that came out.
+
+    ``output = scale * (x + attention + mlp + extra)``: a third write and a block's scale are Gemma 4's; without them
+    ``extra`` is None and ``scale`` 1.
+    """
 
     attention: Tensor
     mlp: Tensor
     output: Tensor
+    extra: Tensor | None = None
+    scale: Tensor | float = 1.0
 
 
 class Block(Protocol):
@@ -31,11 +37,16 @@ class Block(Protocol):
 
     A *row* is one state at one position that knows nothing of the other rows: ``at`` ``[R]`` holds the rows'
     positions. What the attention module keeps of a position is its *own* (keys and values; for a recurrent block what
-    feeds the recurrence), and :meth:`collect` makes of it the *memory* that later positions attend to.
+    feeds the recurrence), and :meth:`collect` makes of it the *memory* that later positions attend to; both are named
+    tuples of tensors with batch first and positions second.
     """
 
     shares: int | None
-    """Index of the block whose own and memory this one uses in place of its own; None: its own."""
+    """Index of the block whose own and memory this one uses in place of its own; None: its own. Where a block that
+    shares is given a memory, its last positions are those of the rows or the span themselves."""
+
+    attention: Callable[..., Tensor]
+    """The attention module: outputs ``[B, T, d]`` of inputs ``[B, T, d]`` at the positions after those in a memory."""
 
     def attention_input(self, x: Tensor) -> Tensor:
         """What the attention module receives for the states ``x`` ``[..., d]``."""
@@ -49,8 +60,11 @@ class Block(Protocol):
     def attend(self, y: Tensor, at: Tensor, memory: Any, own: Any) -> Tensor:
         """Attention outputs ``[B, R, d]`` of rows: each sees ``memory`` before its position, and its ``own``."""
 
+    def write(self, x: Tensor, a: Tensor, at: Tensor | None = None) -> Writes:
+        """What rows at ``at`` (None: positions 0 .. R-1) add to the residual, given attention outputs ``[B, R, d]``."""
+
     def finish(self, x: Tensor, a: Tensor, at: Tensor | None = None) -> Tensor:
-        """``F(x, a)``: the next layer's states ``[B, R, d]`` of rows at ``at`` (None: positions 0 .. R-1)."""
+        """``F(x, a)``: the next layer's states ``[B, R, d]``, the ``output`` of :meth:`write`."""
 
     def remember(self, x: Tensor) -> Any:
         """What later positions need of the states ``x`` ``[B, S, d]`` at positions 0 .. S-1."""
@@ -94,7 +108,7 @@ class SoftmaxBlock:
         """Keys and values of the states ``x`` ``[B, S, d]`` at positions 0 .. S-1."""
         return self.attention.remember(self.attention_input(x))
 
-    def write(self, x: Tensor, a: Tensor) -> Writes:
+    def write(self, x: Tensor, a: Tensor, at: Tensor | None = None) -> Writes:
         """Both writes and the next state, given states ``x`` and attention outputs ``a``, each ``[B, T, d]``."""
         attention = self.attention_post_norm(a) if self.attention_post_norm else a
         middle = x + attention
@@ -186,13 +200,49 @@ def chain(maps: Iterable[Linearised | None]) -> Linearised:
 
 
 class AutogradBlock:
-    """For blocks without a hand-written backward pass: ``linearise`` by autograd, vectorised over cotangents."""
+    """For blocks without a hand-written backward pass: ``linearise`` by autograd, vectorised over cotangents.
 
+    A subclass has ``attention``, a part with ``own``, ``collect``, ``attend`` and a call, and says what it receives
+    (``attention_input``) and what becomes of its output (``write``).
+    """
+
+    attention: Any
     shares: int | None = None
+
+    def attention_input(self, x: Tensor) -> Tensor:
+        """What the attention module receives for the states ``x`` ``[..., d]``."""
+        raise TypeError(f"{type(self).__name__} does not say what its attention receives")
+
+    def own(self, y: Tensor, at: Tensor) -> Any:
+        """What the attention module keeps of ``y`` ``[B, R, d]`` at positions ``at`` ``[R]``."""
+        return self.attention.own(y, at)
+
+    def collect(self, own: Any) -> Any:
+        """The memory of positions 0 .. S-1, from what is kept of each, in order."""
+        return self.attention.collect(own)
+
+    def attend(self, y: Tensor, at: Tensor, memory: Any, own: Any) -> Tensor:
+        """Attention outputs ``[B, R, d]`` of rows: each sees ``memory`` before its position, and its ``own``."""
+        return self.attention.attend(y, at, memory, own)
+
+    def write(self, x: Tensor, a: Tensor, at: Tensor | None = None) -> Writes:
+        """What is added to the residual, given states ``x`` and attention outputs ``a``, each ``[B, R, d]``."""
+        raise TypeError(f"{type(self).__name__} does not say what it writes")
+
+    def finish(self, x: Tensor, a: Tensor, at: Tensor | None = None) -> Tensor:
+        """``F(x, a)``: the next layer's states ``[B, R, d]``."""
+        return self.write(x, a, at).output
+
+    def remember(self, x: Tensor) -> Any:
+        """What later positions need of the states ``x`` ``[B, S, d]`` at positions 0 .. S-1."""
+        return self.collect(self.own(self.attention_input(x), torch.arange(x.shape[1], device=x.device)))
 
     def run(self, x: Tensor, memory: Any = None) -> Tensor:
         """The next layer's states of ``x`` ``[B, T, d]``, the positions after those in ``memory``."""
-        raise TypeError(f"{type(self).__name__} does not say how it runs")
+        start = 0 if memory is None else memory[0].shape[1]
+        start -= 0 if self.shares is None else x.shape[1]
+        positions = torch.arange(start, start + x.shape[1], device=x.device)
+        return self.finish(x, self.attention(self.attention_input(x), memory), positions)
 
     def linearise(self, x: Tensor, memory: Any) -> Vjp:
         """The map of cotangents ``[T, C, d]`` of ``run(x, memory)`` to those of ``x`` ``[T, d]``."""
