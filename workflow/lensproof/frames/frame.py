@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from lensproof.checkpoints.anatomy.decoder import Decoder, chain
-from lensproof.checkpoints.anatomy.parts import Linearised, RMSNorm
+from lensproof.checkpoints.anatomy.parts import Linearised
 from lensproof.frames.flow import Stand, prefixes
 from lensproof.streams.replay import advance, remember
 
@@ -73,7 +73,7 @@ class Frame:
         """J at every row: ``vjp`` takes ``[R, C, d]`` at the output to the state, ``jvp`` the other way."""
         steps, last = self._steps(x, at)
         norm = self.decoder.final_norm
-        if steps is None or not isinstance(norm, RMSNorm):
+        if steps is None or not hasattr(norm, "linearise"):
             return by_autograd(partial(self.normed, at=at), x)
         return chain([*steps, norm.linearise(last)])
 
@@ -159,7 +159,7 @@ def native_readouts(decoder: Decoder, states: Tensor, at: Tensor, covectors: Ten
     x = states[0, at]
     steps, last = frame._steps(x, at)
     norm, cotangent = decoder.final_norm, covectors.expand(len(x), *covectors.shape[-2:])
-    if steps is None or not isinstance(norm, RMSNorm):
+    if steps is None or not hasattr(norm, "linearise"):
         return _native_by_autograd(frame, x, at, cotangent)
     found = [norm.linearise(last).vjp(cotangent)]
     for step in reversed(steps):

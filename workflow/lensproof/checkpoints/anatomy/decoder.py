@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from lensproof.checkpoints.anatomy.parts import Attention, GatedMLP, Linearised, Memory, RMSNorm, Vjp
+from lensproof.checkpoints.anatomy.parts import Attention, FeedForward, Linearised, Memory, Norm, Vjp
 
 
 class Writes(NamedTuple):
@@ -78,14 +78,14 @@ class Block(Protocol):
 
 @dataclass(frozen=True)
 class SoftmaxBlock:
-    """Attention, then a gated MLP, each with an optional norm before it and an optional norm on its write."""
+    """Attention, then an MLP, each with an optional norm before it and an optional norm on its write."""
 
     attention: Attention
-    mlp: GatedMLP
-    attention_norm: RMSNorm | None = None
-    attention_post_norm: RMSNorm | None = None
-    mlp_norm: RMSNorm | None = None
-    mlp_post_norm: RMSNorm | None = None
+    mlp: FeedForward
+    attention_norm: Norm | None = None
+    attention_post_norm: Norm | None = None
+    mlp_norm: Norm | None = None
+    mlp_post_norm: Norm | None = None
     shares: int | None = None
 
     def attention_input(self, x: Tensor) -> Tensor:
@@ -110,11 +110,18 @@ class SoftmaxBlock:
 
     def write(self, x: Tensor, a: Tensor, at: Tensor | None = None) -> Writes:
         """Both writes and the next state, given states ``x`` and attention outputs ``a``, each ``[B, T, d]``."""
-        attention = self.attention_post_norm(a) if self.attention_post_norm else a
+        attention = self._attention_write(a)
         middle = x + attention
-        mlp = self.mlp(self.mlp_norm(middle) if self.mlp_norm else middle)
-        mlp = self.mlp_post_norm(mlp) if self.mlp_post_norm else mlp
+        mlp = self._mlp_write(middle)
         return Writes(attention, mlp, middle + mlp)
+
+    def _attention_write(self, a: Tensor) -> Tensor:
+        return self.attention_post_norm(a) if self.attention_post_norm else a
+
+    def _mlp_write(self, x: Tensor) -> Tensor:
+        """What the MLP adds where it is given the residual ``x``."""
+        mlp = self.mlp(self.mlp_norm(x) if self.mlp_norm else x)
+        return self.mlp_post_norm(mlp) if self.mlp_post_norm else mlp
 
     def finish(self, x: Tensor, a: Tensor, at: Tensor | None = None) -> Tensor:
         """``F(x, a)``: the next layer's states ``[B, T, d]``; the same at every position."""
@@ -153,19 +160,8 @@ class SoftmaxBlock:
 
     def _through(self, x: Tensor, a: Tensor, attention_vjp: Vjp, attention_jvp: Vjp) -> Linearised:
         """The derivative of the next state by ``x``, given that of the attention output ``a`` by its input."""
-        middle = x + (self.attention_post_norm(a) if self.attention_post_norm else a)
-        m = self.mlp_norm(middle) if self.mlp_norm else middle
-        mlp = [
-            self.mlp_norm and self.mlp_norm.linearise(middle),
-            self.mlp.linearise(m),
-            self.mlp_post_norm and self.mlp_post_norm.linearise(self.mlp(m)),
-        ]
-        attention = [
-            self.attention_norm and self.attention_norm.linearise(x),
-            Linearised(attention_vjp, attention_jvp),
-            self.attention_post_norm and self.attention_post_norm.linearise(a),
-        ]
-        through_mlp, through_attention = chain(mlp), chain(attention)
+        through_attention = self._through_attention(x, a, Linearised(attention_vjp, attention_jvp))
+        through_mlp = self._through_mlp(x + self._attention_write(a))
 
         def vjp(cotangent: Tensor) -> Tensor:
             cotangent = cotangent + through_mlp.vjp(cotangent)
@@ -174,6 +170,42 @@ class SoftmaxBlock:
         def jvp(tangent: Tensor) -> Tensor:
             tangent = tangent + through_attention.jvp(tangent)
             return through_mlp.jvp(tangent).add_(tangent)
+
+        return Linearised(vjp, jvp)
+
+    def _through_attention(self, x: Tensor, a: Tensor, through: Linearised) -> Linearised:
+        """The derivative of the attention write by ``x``, given that of ``a`` by its input."""
+        norm, post_norm = self.attention_norm, self.attention_post_norm
+        return chain([norm and norm.linearise(x), through, post_norm and post_norm.linearise(a)])
+
+    def _through_mlp(self, x: Tensor) -> Linearised:
+        """The derivative of :meth:`_mlp_write` at ``x`` ``[R, d]``."""
+        norm, post_norm = self.mlp_norm, self.mlp_post_norm
+        y = norm(x) if norm else x
+        return chain(
+            [norm and norm.linearise(x), self.mlp.linearise(y), post_norm and post_norm.linearise(self.mlp(y))]
+        )
+
+
+@dataclass(frozen=True)
+class ParallelBlock(SoftmaxBlock):
+    """Attention and an MLP side by side, both given the state that the block is given."""
+
+    def write(self, x: Tensor, a: Tensor) -> Writes:
+        """Both writes and the next state, given states ``x`` and attention outputs ``a``, each ``[B, T, d]``."""
+        attention, mlp = self._attention_write(a), self._mlp_write(x)
+        return Writes(attention, mlp, x + attention + mlp)
+
+    def _through(self, x: Tensor, a: Tensor, attention_vjp: Vjp, attention_jvp: Vjp) -> Linearised:
+        """The derivative of the next state by ``x``, given that of the attention output ``a`` by its input."""
+        through_attention = self._through_attention(x, a, Linearised(attention_vjp, attention_jvp))
+        through_mlp = self._through_mlp(x)
+
+        def vjp(cotangent: Tensor) -> Tensor:
+            return through_attention.vjp(cotangent).add_(through_mlp.vjp(cotangent)).add_(cotangent)
+
+        def jvp(tangent: Tensor) -> Tensor:
+            return through_attention.jvp(tangent).add_(through_mlp.jvp(tangent)).add_(tangent)
 
         return Linearised(vjp, jvp)
 
@@ -269,7 +301,7 @@ class Decoder:
     architecture: str
     embed: Callable[[Tensor], Tensor]
     blocks: list[Block]
-    final_norm: RMSNorm | Callable[[Tensor], Tensor]
+    final_norm: Norm | Callable[[Tensor], Tensor]
     unembedding: Tensor
     softcap: float | None = None
     tied: bool = False

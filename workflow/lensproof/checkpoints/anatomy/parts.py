@@ -1,16 +1,17 @@
 """The parts that decoders are made of, as plain data that can be run and differentiated.
 
-A part holds the model's own tensors (nothing is copied) and knows two things: how to run, and how to send
-cotangents back through itself at a given input (``linearise``). An architecture's file only says which parts
+A part holds the model's own tensors (copied only where they are interleaved) and knows two things: how to run, and
+how to send derivatives through itself at a given input (``linearise``). An architecture's file only says which parts
 its blocks have and where they are kept. Shapes: ``d`` width, ``T`` positions, ``B`` any number of rows,
-``H`` query heads, ``K`` key-value heads, ``h`` head width, ``C`` cotangents.
+``H`` query heads, ``K`` key-value heads, ``h`` head width, ``C`` cotangents or tangents.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -46,6 +47,16 @@ class Linear:
         return tangent @ self.weight.T
 
 
+class Norm(Protocol):
+    """What blocks ask of a norm over the last axis."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The normed ``x`` ``[..., d]``, in the type of ``x``."""
+
+    def linearise(self, x: Tensor) -> Linearised:
+        """The derivative at the inputs ``x`` ``[R, d]``."""
+
+
 @dataclass(frozen=True)
 class RMSNorm:
     """``gain * x / sqrt(mean(x^2) + eps)`` over the last axis, in float32, returned in the type of ``x``."""
@@ -73,12 +84,91 @@ class RMSNorm:
         along, across = forth.transpose(1, 2), back.transpose(1, 2)
 
         def vjp(cotangent: Tensor) -> Tensor:
-            return torch.addcmul(cotangent * scale, back, cotangent @ along, value=-1)
+            along_x = cotangent.float() @ along
+            return torch.addcmul(cotangent * scale, back, along_x, value=-1).to(cotangent.dtype)
 
         def jvp(tangent: Tensor) -> Tensor:
-            return torch.addcmul(tangent * scale, forth, tangent @ across, value=-1)
+            along_x = tangent.float() @ across
+            return torch.addcmul(tangent * scale, forth, along_x, value=-1).to(tangent.dtype)
 
         return Linearised(vjp, jvp)
+
+
+@dataclass(frozen=True)
+class LayerNorm:
+    """``gain * (x - mean(x)) / sqrt(var(x) + eps) + bias`` over the last axis, in float32, returned in the type of
+    ``x``."""
+
+    gain: Tensor
+    bias: Tensor
+    eps: float
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x.float(), x.shape[-1:], self.gain, self.bias, self.eps).to(x.dtype)
+
+    def linearise(self, x: Tensor) -> Linearised:
+        """The derivative at the inputs ``x`` ``[R, d]``: the gain after a projection away from ones and from x."""
+        x = x.float()[:, None]
+        centred = x - x.mean(-1, keepdim=True)
+        inverse = torch.rsqrt(centred.square().mean(-1, keepdim=True) + self.eps)
+        scale = self.gain * inverse
+        plane = torch.cat((torch.ones_like(x), centred * inverse), 1)  # R 2 d
+        back = plane / x.shape[-1]
+        forth = plane * scale
+
+        def vjp(cotangent: Tensor) -> Tensor:
+            within = cotangent.float() @ forth.mT
+            return torch.baddbmm(cotangent * scale, within, back, alpha=-1).to(cotangent.dtype)
+
+        def jvp(tangent: Tensor) -> Tensor:
+            within = tangent.float() @ back.mT
+            return torch.baddbmm(tangent * scale, within, forth, alpha=-1).to(tangent.dtype)
+
+        return Linearised(vjp, jvp)
+
+
+class FeedForward(Protocol):
+    """What blocks ask of an MLP."""
+
+    def __call__(self, y: Tensor) -> Tensor:
+        """The MLP's output ``[..., d]`` for ``y`` ``[..., d]``."""
+
+    def linearise(self, y: Tensor) -> Linearised:
+        """The derivative at the inputs ``y`` ``[R, d]``."""
+
+
+@dataclass(frozen=True)
+class MLP:
+    """``down(activation(up(y)))``."""
+
+    up: Linear
+    down: Linear
+    activation: Callable[[Tensor], Tensor]
+
+    def __call__(self, y: Tensor) -> Tensor:
+        return self.down(self.activation(self.up(y)))
+
+    def linearise(self, y: Tensor) -> Linearised:
+        """The derivative at the inputs ``y`` ``[R, d]``."""
+        _, slope = _activate(self.activation, self.up(y))
+        slope = slope[:, None]
+
+        def vjp(cotangent: Tensor) -> Tensor:
+            return self.up.vjp(self.down.vjp(cotangent).mul_(slope))
+
+        def jvp(tangent: Tensor) -> Tensor:
+            return self.down.jvp(self.up.jvp(tangent).mul_(slope))
+
+        return Linearised(vjp, jvp)
+
+
+def _activate(activation: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
+    """An elementwise function of ``x``, and its slope there."""
+    with torch.enable_grad():
+        variable = x.detach().requires_grad_()
+        active = activation(variable)
+        (slope,) = torch.autograd.grad(active.sum(), variable)
+    return active.detach(), slope
 
 
 @dataclass(frozen=True)
@@ -98,11 +188,8 @@ class GatedMLP:
     def linearise(self, y: Tensor) -> Linearised:
         """The derivative at the inputs ``y`` ``[R, d]``."""
         gate, up = self.gate(y), self.up(y)
-        with torch.enable_grad():
-            variable = gate.detach().requires_grad_()
-            active = self.activation(variable)
-            (slope,) = torch.autograd.grad(active.sum(), variable)
-        to_gate, to_up = (up * slope)[:, None], active.detach()[:, None]
+        active, slope = _activate(self.activation, gate)
+        to_gate, to_up = (up * slope)[:, None], active[:, None]
 
         def vjp(cotangent: Tensor) -> Tensor:
             hidden = self.down.vjp(cotangent)
@@ -121,14 +208,15 @@ class GatedMLP:
 class Rotary:
     """Rotary position embedding by halves: ``x * cos + rotate(x) * sin``.
 
-    ``table(positions)`` gives cos and sin, each ``[T, h]``, with the architecture's scaling in them.
+    ``table(positions)`` gives cos and sin, each ``[T, r]``, with the architecture's scaling in them. Where the rotary
+    width r is below the head width h, the last h - r entries of a head stay as they are.
     """
 
     table: Callable[[Tensor], tuple[Tensor, Tensor]]
 
     @classmethod
     def of(cls, table: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Rotary:
-        """From a function that gives cos and sin ``[1, T, h]``, worked out once for as many positions as are met."""
+        """From a function that gives cos and sin ``[1, T, r]``, worked out once for as many positions as are met."""
         made: list[tuple[Tensor, Tensor]] = []
 
         def cached(positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -148,12 +236,22 @@ class Rotary:
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor, out: Tensor | None = None) -> Tensor:
-    """``x * cos + (-x2, x1) * sin`` with ``x1, x2`` the halves of ``x``; with ``-sin`` it is the transpose."""
-    half = x.shape[-1] // 2
+    """``x * cos + (-x2, x1) * sin`` with ``x1, x2`` the halves of ``x``; with ``-sin`` it is the transpose.
+
+    What lies beyond the width of ``cos`` is carried over.
+    """
+    width = cos.shape[-1]
+    if width < x.shape[-1]:
+        if out is None:
+            return torch.cat((rotate(x[..., :width], cos, sin), x[..., width:]), -1)
+        rotate(x[..., :width], cos, sin, out[..., :width])
+        out[..., width:] = x[..., width:]
+        return out
+    half = width // 2
     out = torch.mul(x, cos, out=out)
     out[..., :half].addcmul_(x[..., half:], sin[..., :half], value=-1)
     out[..., half:].addcmul_(x[..., :half], sin[..., half:])
-    return out
+    return out.to(x.dtype)
 
 
 class Heads(NamedTuple):
@@ -176,6 +274,7 @@ class Attention:
     """Causal softmax attention with grouped key-value heads.
 
     ``window`` counts the positions that a query sees, its own included; ``scale`` multiplies the scores.
+    ``query_norm`` and ``key_norm`` are over each head ``[h]``, with ``joint_norms`` over all heads together ``[H h]``.
     """
 
     query: Linear
@@ -186,8 +285,9 @@ class Attention:
     key_value_heads: int
     scale: float
     rotary: Rotary | None = None
-    query_norm: RMSNorm | None = None
-    key_norm: RMSNorm | None = None
+    query_norm: Norm | None = None
+    key_norm: Norm | None = None
+    joint_norms: bool = False
     window: int | None = None
 
     def project(self, y: Tensor, positions: Tensor) -> Heads:
@@ -206,8 +306,9 @@ class Attention:
     def _split(self, x: Tensor, heads: int) -> Tensor:
         return x.unflatten(-1, (heads, -1))
 
-    def _place(self, x: Tensor, norm: RMSNorm | None, positions: Tensor) -> Tensor:
-        x = norm(x) if norm else x
+    def _place(self, x: Tensor, norm: Norm | None, positions: Tensor) -> Tensor:
+        if norm:
+            x = norm(x.flatten(-2)).view_as(x) if self.joint_norms else norm(x)
         return self.rotary(x, positions) if self.rotary else x
 
     def merge(self, z: Tensor) -> Tensor:
@@ -404,25 +505,37 @@ class Attention:
 
         return Linearised(vjp, jvp)
 
-    def _linearise_place(self, raw: Tensor, norm: RMSNorm | None, positions: Tensor) -> Linearised:
+    def _linearise_place(self, raw: Tensor, norm: Norm | None, positions: Tensor) -> Linearised:
         """Through norm and rotation at the raw projection ``[R, heads, h]``, for ``[R, C, heads, h]``; ``vjp`` writes
         into its second argument."""
-        through = norm.linearise(raw.flatten(0, 1)) if norm else None
+        through = self._linearise_norm(norm, raw) if norm else None
         cos, sin = (part[:, None, None] for part in self.rotary.table(positions)) if self.rotary else (None, None)
-
-        def normed(map_: Vjp, x: Tensor) -> Tensor:
-            rows = x.transpose(1, 2).flatten(0, 1)
-            return map_(rows).unflatten(0, (-1, x.shape[2])).transpose(1, 2)
 
         def vjp(cotangent: Tensor, out: Tensor) -> None:
             source = rotate(cotangent, cos, -sin, out) if self.rotary else cotangent
             if through is not None:
-                out.copy_(normed(through.vjp, source))
+                out.copy_(through.vjp(source))
             elif not self.rotary:
                 out.copy_(cotangent)
 
         def jvp(tangent: Tensor) -> Tensor:
-            tangent = normed(through.jvp, tangent) if through else tangent
+            tangent = through.jvp(tangent) if through else tangent
             return rotate(tangent, cos, sin) if self.rotary else tangent
 
         return Linearised(vjp, jvp)
+
+    def _linearise_norm(self, norm: Norm, raw: Tensor) -> Linearised:
+        """Through a norm of queries or keys at ``[R, heads, h]``, for ``[R, C, heads, h]``."""
+        through = norm.linearise(raw.flatten(-2) if self.joint_norms else raw.flatten(0, 1))
+        shaped = _joint_rows if self.joint_norms else _head_rows
+        return Linearised(partial(shaped, through.vjp), partial(shaped, through.jvp))
+
+
+def _head_rows(map_: Vjp, x: Tensor) -> Tensor:
+    """A map of rows ``[R heads, C, h]``, for ``[R, C, heads, h]``."""
+    return map_(x.transpose(1, 2).flatten(0, 1)).unflatten(0, (-1, x.shape[2])).transpose(1, 2)
+
+
+def _joint_rows(map_: Vjp, x: Tensor) -> Tensor:
+    """A map of rows ``[R, C, heads h]``, for ``[R, C, heads, h]``."""
+    return map_(x.flatten(-2)).unflatten(-1, x.shape[-2:])
