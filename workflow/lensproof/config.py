@@ -75,7 +75,15 @@ class RandomSource(Strict):
     seed: int = 0
 
 
-Source = Annotated[WheelSource | HubSource | PathSource | RandomSource, Field(discriminator="kind")]
+class InitialSource(Strict):
+    """Another checkpoint before training: its architecture, sizes and tokenizer with freshly drawn weights."""
+
+    kind: Literal["initial"]
+    of: str = Field(description="name of that checkpoint in the registry")
+    seed: int = 0
+
+
+Source = Annotated[WheelSource | HubSource | PathSource | RandomSource | InitialSource, Field(discriminator="kind")]
 
 
 class Checkpoint(Strict):
@@ -247,6 +255,58 @@ class StandIns(Sampled):
     calibrations: Positive = Field(description="disjoint calibration texts")
 
 
+class Training(Sampled):
+    """Figure 6: readings along training, calibrated anew at each checkpoint."""
+
+    orders: list[Annotated[int, Field(ge=0)]] = Field(min_length=1, description="orders of the reference frames")
+    series: dict[str, list[str]] = Field(
+        description="checkpoint of the run -> registry names of its training series, the first least trained"
+    )
+
+
+class LongContext(Sampled):
+    """Figure 9: long sequences against short ones of the same text and as many calibration tokens."""
+
+    corpus: str = Field(description="corpus with documents long enough, by its name in the registry")
+    orders: list[Annotated[int, Field(ge=0)]] = Field(min_length=1, description="orders of the reference frames")
+    long: Positive = Field(description="tokens of a long sequence; a multiple of sequence_length")
+    stride: Positive = Field(description="one position of so many is read")
+
+
+class Translators(Sampled):
+    """The tuned lens: an affine map per layer, trained on one corpus and tested on that and on the run's."""
+
+    corpus: str = Field(description="corpus to train on, by its name in the registry")
+    tokens: Positive | dict[str, Positive] = Field(description="training tokens; or by checkpoint, with `default`")
+    group: Positive = Field(description="layers that one job trains")
+    batch: Positive = Field(description="tokens per step")
+    rate: Annotated[float, Field(gt=0)] = Field(description="learning rate at the first step; falls linearly to 0")
+    epochs: Positive = Field(description="passes over the training tokens")
+
+    def budget(self, checkpoint: str) -> int:
+        """Training tokens of a checkpoint."""
+        return self.tokens if isinstance(self.tokens, int) else self.tokens.get(checkpoint, self.tokens["default"])
+
+
+class Examples(Strict):
+    """Table 9: prefixes, read at some layers."""
+
+    layers: Layers = Field(description="`all`, `{every: n}` (layers 0, n, 2n, ... below L) or layers")
+    orders: list[Annotated[int, Field(ge=0)]] = Field(min_length=1, description="orders of the reference frames")
+    prefixes: list[str] = Field(min_length=1, description="texts whose next token is read")
+    top: Positive = Field(description="tokens shown for the model itself")
+
+    @property
+    def sequences(self) -> int:
+        """Prefixes take the place of sequences."""
+        return len(self.prefixes)
+
+    @property
+    def shard(self) -> int:
+        """All in one."""
+        return len(self.prefixes)
+
+
 class Experiments(Strict):
     """Sizes of the experiments, one section for each."""
 
@@ -259,6 +319,10 @@ class Experiments(Strict):
     steering: Steering
     attribution: Attribution
     stand_ins: StandIns
+    training: Training
+    long_context: LongContext
+    translators: Translators
+    examples: Examples
 
     def sizes(self, experiment: str, checkpoint: str) -> tuple[int, int]:
         """Sequences of an experiment with one checkpoint, and sequences per shard."""
@@ -305,9 +369,19 @@ class Config(Strict):
         _known("readings.sequences", set(self.readings.sequences) - {"default"}, self.registry.checkpoints)
         if self.readings.layers != "all":
             _layers("readings.layers", self.readings.layers, self)
+        for name, series in self.experiments.training.series.items():
+            _known(f"experiments.training.series.{name}", series, self.registry.checkpoints)
+        for experiment in ("long_context", "translators"):
+            corpus = getattr(self.experiments, experiment).corpus
+            _known(f"experiments.{experiment}.corpus", [corpus], self.registry.corpora)
+        if self.experiments.long_context.long % self.sequence_length:
+            raise ValueError(f"experiments.long_context.long is not a multiple of {self.sequence_length} tokens")
+        for name, checkpoint in self.registry.checkpoints.items():
+            if isinstance(checkpoint.source, InitialSource):
+                _known(f"registry.checkpoints.{name}.source.of", [checkpoint.source.of], self.registry.checkpoints)
         for experiment in Experiments.model_fields:
             section, key = getattr(self.experiments, experiment), f"experiments.{experiment}"
-            if isinstance(section.sequences, dict):
+            if isinstance(getattr(section, "sequences", None), dict):
                 _known(f"{key}.sequences", set(section.sequences) - {"default"}, self.registry.checkpoints)
             if isinstance(section.layers, list):
                 _layers(f"{key}.layers", section.layers, self)
