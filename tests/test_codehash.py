@@ -35,6 +35,14 @@ def test_an_edit_reaches_exactly_the_steps_that_run_it(package):
     assert {step for step in steps if before[step] != after[step]} == {"readings"}
 
 
+def test_a_module_found_by_its_name_counts_where_it_is_named(package):
+    steps = [("estimate",), ("estimate", "lensproof.statistics.readings"), ("estimate", "lensproof.statistics.exits")]
+    before = [codehash.code_hash(*step) for step in steps]
+    assert len(set(before)) == 3
+    edit(package / "statistics" / "readings.py", "EXACT = 1e-6", "EXACT = 1e-7")
+    assert [codehash.code_hash(*step) != old for step, old in zip(steps, before, strict=True)] == [False, True, False]
+
+
 def test_an_edit_of_a_shared_part_reaches_all_who_share_it(package):
     before = {step: codehash.code_hash(step) for step in ("fit_jacobian", "readings", "judge")}
     edit(package / "checkpoints" / "anatomy" / "parts.py", "length = query.shape[:2]", "length = query.shape[:2][:]")

@@ -271,6 +271,32 @@ def test_share_of_layers_leaves_out_layers_where_the_reference_is_exact(estimate
     assert row["layers"] == LAYERS - 2  # order 1 is exact at L-1
 
 
+def test_reading_the_input_token_back_is_estimated_where_it_was_observed(trials, estimates):
+    assert "readback" not in set(estimates["measure"])
+    reads = trials.assign(reads_input=(trials["position"] < 3) & (trials["method"] != "model"))
+    table = estimate(reads, **SETTINGS)
+    assert select(table, measure="readback", method="logit_lens")["point"] == pytest.approx(0.3)
+    assert select(table, measure="readback", method="logit_lens", layer=0, summary="layer")["n"] == 60
+    assert select(table, measure="readback", method="model", layer=LAYERS, summary="layer")["point"] == 0
+    rest = table[table["measure"] != "readback"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(rest, estimates)
+
+
+def test_a_lens_fitted_for_some_layers_only_is_estimated_there(trials, estimates):
+    some = trials[(trials["method"] != "jacobian_lens") | trials["layer"].isin([0, 3, 6])]
+    table = estimate(some, **SETTINGS)
+    mean = select(table, measure="kl", method="jacobian_lens")
+    by_layer = [
+        select(table, measure="kl", method="jacobian_lens", layer=layer, summary="layer")["point"] for layer in (3, 6)
+    ]
+    assert (mean["layers"], mean["point"]) == (2, pytest.approx(np.mean(by_layer)))
+    other = {"measure": "kl", "method": "lexframe_1", "reference": "lexframe_0", "contrast": "relative_drop"}
+    pd.testing.assert_series_equal(select(table, **other), select(estimates, **other), check_names=False)
+    pair = {"measure": "kl", "method": "lexframe_0", "reference": "jacobian_lens"}
+    assert select(table, **pair, contrast="difference")["layers"] == 2
+    assert select(table, **pair, contrast="share_lower")["layers"] == 2
+
+
 def test_counts(estimates):
     row = select(estimates, measure="kl", method="lexframe_1")
     assert (row["n"], row["clusters"], row["resamples"], row["level"], row["seed"]) == (60, 6, 200, 0.9, 3)

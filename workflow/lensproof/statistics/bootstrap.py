@@ -10,6 +10,7 @@ the resamples. Arithmetic on draws (a difference, a mean over layers) gives the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,13 +24,13 @@ class Interval(NamedTuple):
     hi: np.ndarray
 
 
-def resampling_weights(clusters: int, resamples: int, seed: int) -> np.ndarray:
+def resampling_weights(clusters: int, resamples: int, seed: int | Sequence[int]) -> np.ndarray:
     """How often each cluster counts: once in row 0, and as drawn with replacement in the other rows.
 
     Args:
         clusters: number of clusters, at least 2.
         resamples: number of resamples.
-        seed: seed of the generator; the same seed gives the same resamples, hence paired statistics.
+        seed: of the generator, a number or several; the same seed gives the same resamples, hence paired statistics.
 
     Returns:
         Array (resamples + 1, clusters).

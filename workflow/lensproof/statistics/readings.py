@@ -9,16 +9,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-import numpy as np
 import pandas as pd
 
-from lensproof.errors import LensproofError
 from lensproof.statistics.calibration import calibration_errors
 from lensproof.statistics.contrasts import share_lower
 from lensproof.statistics.means import means
 from lensproof.statistics.methods import MODEL
-from lensproof.statistics.sample import ByLayer, Cells, Sample
+from lensproof.statistics.sample import ByLayer, Sample
 from lensproof.statistics.table import Row, between, contrasted, finish, of_mean, row
+from lensproof.statistics.trials import Trials
 
 UNITS = {"kl": "nats", "top1": "share", "ece": "share", "accuracy": "share", "readback": "share"}
 """Measures: KL(model || reading), agreement with the model's top token, calibration error and accuracy against
@@ -26,8 +25,6 @@ the true next token, and how often the top token is the token that was read (whe
 
 EXACT = 1e-6
 """Nats. A reading this close is the model's own output up to rounding, so no other can be closer."""
-
-NEEDED = ("sequence", "position", "kl", "agrees", "confidence", "correct")
 
 
 def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: int) -> pd.DataFrame:
@@ -46,9 +43,7 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     Raises:
         LensproofError: the observations are not whole: a column, a trial or all but one document is missing.
     """
-    sample = Sample.of(observations, resamples=resamples, level=level, seed=seed, needs=NEEDED)
-    depth = whole(sample, observations)
-    readings = observations[observations["method"] != MODEL]
+    sample, readings, depth = Trials.of(observations, resamples=resamples, level=level, seed=seed)
     judged = observations[observations["correct"].notna()]
     found = {
         "kl": means(sample, readings, "kl"),
@@ -59,40 +54,6 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     if "reads_input" in observations.columns:
         found["readback"] = means(sample, observations, "reads_input")
     return finish(sample, "readings", (r for measure in found for r in _rows(sample, measure, found[measure], depth)))
-
-
-def whole(sample: Sample, observations: pd.DataFrame) -> int:
-    """Check that paired statistics are right: each method read every position once at each of its layers.
-
-    Args:
-        sample: the documents.
-        observations: trials of ``readings``.
-
-    Returns:
-        L, the layer at which the model itself was read.
-
-    Raises:
-        LensproofError: a method, a trial or every middle layer is missing, or a trial stands twice.
-    """
-    model = (observations["method"] == MODEL).to_numpy()
-    if not model.any() or model.all():
-        raise LensproofError("the observations need trials of the model itself and of at least one reading")
-    own = observations[model]
-    if own[["document", "sequence", "position"]].duplicated().any():
-        raise LensproofError("the observations hold a position twice: give each shard once")
-    cells = Cells.of(sample, observations[~model])
-    positions = np.bincount(sample.document(own), minlength=len(sample.documents))
-    wrong = (cells.counts != positions[:, None, None]) & cells.counts.any(axis=0)
-    if wrong.any():
-        _, method, layer = np.argwhere(wrong)[0]
-        raise LensproofError(
-            f"the observations are not whole: {cells.methods[method]} at layer {cells.layers[layer]} has not exactly "
-            "one trial per position; remove the observations and build them again"
-        )
-    depth = int(own["layer"].max())
-    if not any(0 < layer < depth for layer in cells.layers):
-        raise LensproofError("no layer between the embedding and the last was read: widen readings.layers")
-    return depth
 
 
 def _rows(sample: Sample, measure: str, found: Mapping[str, ByLayer], depth: int) -> Iterator[Row]:

@@ -59,6 +59,37 @@ def contrasted(
         yield from _pair(sample, method, reference, means, drop, common)
 
 
+def overall(
+    sample: Sample,
+    measure: str,
+    unit: str,
+    found: Mapping[str, np.ndarray],
+    *,
+    n: int,
+    layers: int,
+    setting: str | None = None,
+    pairs: Pairs = "all",
+) -> Iterator[Row]:
+    """Rows of a measure that has one number for all layers: every method, and paired differences.
+
+    Args:
+        sample: gives the level of the intervals.
+        measure: name of the measure.
+        unit: of the values.
+        found: method -> draws (resamples + 1,), in the order in which methods are to stand.
+        n: trials.
+        layers: number of layers behind the number.
+        setting: a factor besides the method.
+        pairs: as for :func:`contrasted`.
+    """
+    common = {"measure": measure, "unit": unit, "setting": setting, "n": n, "layers": layers, "summary": "all_layers"}
+    for method, draws in found.items():
+        yield row(sample, method, draws, **common)
+    for method, reference in _pairs(list(found), pairs):
+        gap = found[method] - found[reference]
+        yield row(sample, method, gap, **common, reference=reference, contrast="difference")
+
+
 def between(values: ByLayer, depth: int | None) -> ByLayer:
     """The part of layers 1 .. L-1, those of a layer mean."""
     return values.at([layer for layer in values.layers if layer > 0 and (depth is None or layer < depth)])
