@@ -11,7 +11,7 @@ from lensproof.checkpoints.anatomy.decoder import AutogradBlock, Decoder
 from lensproof.config import RandomSource
 from lensproof.specimens.tiny import random_model
 
-ARCHITECTURES = ("llama", "gemma3_text")
+ARCHITECTURES = ("llama", "gemma3_text", "smollm3", "olmo3", "phi3", "gpt_neox")
 
 
 @cache

@@ -5,7 +5,9 @@ Norm gains and biases are drawn away from 1 and 0, so that code that forgets one
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -24,6 +26,33 @@ TEXT = (
 )
 
 
+def _windows(spec: RandomSource) -> dict[str, Any]:
+    """Windowed and full layers in turn."""
+    kinds = ["full_attention" if index % 2 else "sliding_attention" for index in range(spec.layers)]
+    return {"sliding_window": spec.window, "layer_types": kinds}
+
+
+def _smollm3(spec: RandomSource) -> dict[str, Any]:
+    """Layers with and without positions, of each a windowed and a full one."""
+    return {**_windows(spec), "no_rope_layers": [int(index % 4 in (0, 3)) for index in range(spec.layers)]}
+
+
+def _olmo3(spec: RandomSource) -> dict[str, Any]:
+    """Rotary scaling on the full layers; its factor changes the scores."""
+    yarn = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64}
+    return {**_windows(spec), "rope_parameters": {"full_attention": yarn, "sliding_attention": None}}
+
+
+OWN: dict[str, Callable[[RandomSource], dict[str, Any]]] = {
+    "gemma3_text": _windows,
+    "gpt_neox": lambda spec: {"rotary_pct": 0.5},
+    "olmo3": _olmo3,
+    "phi3": lambda spec: {"sliding_window": spec.window, "partial_rotary_factor": 0.5},
+    "smollm3": _smollm3,
+}
+"""What an architecture's configuration needs besides the sizes that all have."""
+
+
 def build(spec: RandomSource, out: str | Path) -> None:
     """Write a random model of ``spec`` and a byte-level tokenizer to the folder ``out``.
 
@@ -39,8 +68,7 @@ def build(spec: RandomSource, out: str | Path) -> None:
 
 def random_model(spec: RandomSource) -> torch.nn.Module:
     """The model of ``spec`` in evaluation mode; the same seed gives the same weights."""
-    kinds = ["full_attention" if index % 2 else "sliding_attention" for index in range(spec.layers)]
-    windowed = {"sliding_window": spec.window, "layer_types": kinds} if spec.architecture != "llama" else {}
+    own = OWN.get(spec.architecture)
     try:
         config = AutoConfig.for_model(
             spec.architecture,
@@ -55,16 +83,19 @@ def random_model(spec: RandomSource) -> torch.nn.Module:
             tie_word_embeddings=spec.tied,
             bos_token_id=0,
             eos_token_id=1,
-            **windowed,
+            pad_token_id=None,
+            **(own(spec) if own else {}),
         )
         model = AutoModelForCausalLM.from_config(config).eval()
     except ValueError as error:
         raise LensproofError(f"no random model of architecture {spec.architecture!r}: {error}") from error
-    _draw(model, torch.Generator().manual_seed(spec.seed))
+    draw(model, spec.seed)
     return model
 
 
-def _draw(model: torch.nn.Module, generator: torch.Generator) -> None:
+def draw(model: torch.nn.Module, seed: int) -> None:
+    """Random weights in place of a fresh model's; gains and biases end up around the 1 or 0 that they had."""
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
             noise = torch.randn(parameter.shape, generator=generator)

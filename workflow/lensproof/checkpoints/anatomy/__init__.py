@@ -21,7 +21,8 @@ def take_apart(model: PreTrainedModel) -> Decoder:
     """A model's parts, with gradients of the weights off.
 
     Raises:
-        LensproofError: the architecture is not one that the project knows; it is never guessed.
+        LensproofError: the architecture is not one that the project knows (it is never guessed), or it is configured
+            in a way that is not supported.
     """
     name, modules = type(model).__name__, known()
     if name not in modules:
@@ -33,6 +34,6 @@ def take_apart(model: PreTrainedModel) -> Decoder:
 def known() -> dict[str, ModuleType]:
     """Class name in ``config.json`` -> the module that takes it apart."""
     # Named one by one, not found by listing the folder: what a step runs is read from its imports.
-    from lensproof.checkpoints.anatomy import gemma3, llama
+    from lensproof.checkpoints.anatomy import gemma3, gpt_neox, llama, olmo3, phi3, smollm3
 
-    return {module.ARCHITECTURE: module for module in (gemma3, llama)}
+    return {module.ARCHITECTURE: module for module in (gemma3, gpt_neox, llama, olmo3, phi3, smollm3)}
