@@ -191,7 +191,7 @@ class SoftmaxBlock:
 class ParallelBlock(SoftmaxBlock):
     """Attention and an MLP side by side, both given the state that the block is given."""
 
-    def write(self, x: Tensor, a: Tensor) -> Writes:
+    def write(self, x: Tensor, a: Tensor, at: Tensor | None = None) -> Writes:
         """Both writes and the next state, given states ``x`` and attention outputs ``a``, each ``[B, T, d]``."""
         attention, mlp = self._attention_write(a), self._mlp_write(x)
         return Writes(attention, mlp, x + attention + mlp)
