@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import pytest
 import torch
-from models import ARCHITECTURES, assert_same, tiny, tokens
+from models import ARCHITECTURES, RELEASED, assert_same, configured, layers, released, tiny, tokens
 
 from lensproof.checkpoints.anatomy import known, take_apart
+from lensproof.checkpoints.anatomy.decoder import ParallelBlock
+from lensproof.checkpoints.load import load
+from lensproof.config import RandomSource
 from lensproof.errors import LensproofError
+from lensproof.specimens.tiny import build, random_model
 from lensproof.streams.trace import residuals
 
+LLAMA = {
+    "model_type": "llama", "vocab_size": 300, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "max_position_embeddings": 512,
+}  # fmt: skip
+PHI = {**RELEASED["phi-4"], "original_max_position_embeddings": 16, "max_position_embeddings": 64}
 
-@pytest.fixture(params=ARCHITECTURES)
+
+@pytest.fixture(params=[*ARCHITECTURES, *RELEASED])
 def decoder(request):
-    return tiny(request.param)
+    return released(request.param) if request.param in RELEASED else tiny(request.param)
 
 
 def test_head_of_last_state_is_the_models_logits(decoder):
@@ -24,10 +34,7 @@ def test_head_of_last_state_is_the_models_logits(decoder):
 
 def test_residual_states_are_the_inputs_of_the_models_own_blocks(decoder):
     ids, seen = tokens(1, 40), []
-    hooks = [
-        layer.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
-        for layer in decoder.model.model.layers
-    ]
+    hooks = [layer.register_forward_pre_hook(lambda module, given: seen.append(given[0])) for layer in layers(decoder)]
     decoder.model(ids)
     for hook in hooks:
         hook.remove()
@@ -35,19 +42,37 @@ def test_residual_states_are_the_inputs_of_the_models_own_blocks(decoder):
         assert_same(ours, theirs)
 
 
-def test_writes_add_up_to_the_next_state_and_are_what_the_model_adds(decoder):
-    x = residuals(decoder, tokens(1, 40))
-    for index, block in enumerate(decoder.blocks):
-        a = block.attention(block.attention_input(x[index]))
-        writes = block.write(x[index], a)
-        assert_same(x[index] + writes.attention + writes.mlp, x[index + 1])
-        layer = decoder.model.model.layers[index]
-        post = layer.post_attention_layernorm if hasattr(layer, "pre_feedforward_layernorm") else torch.nn.Identity()
-        assert_same(writes.attention, post(a))
+def given_the_state_after_attention(layer):
+    """The module of one of transformers' blocks that is given the residual between the two writes."""
+    if hasattr(layer, "pre_feedforward_layernorm"):
+        return layer.pre_feedforward_layernorm
+    return layer.mlp if hasattr(layer, "post_feedforward_layernorm") else layer.post_attention_layernorm
+
+
+def test_writes_are_what_the_models_own_blocks_add(decoder):
+    """Residual after attention minus residual before, and after the MLP minus before, by hooks on transformers'
+    modules; where both writes are of one state, their sum."""
+    ids, middles, ends = tokens(1, 40), [], []
+    hooks = [layer.register_forward_hook(lambda module, given, out: ends.append(out)) for layer in layers(decoder)]
+    hooks += [
+        given_the_state_after_attention(layer).register_forward_pre_hook(lambda module, given: middles.append(given[0]))
+        for layer in layers(decoder)
+    ]
+    decoder.model(ids)
+    for hook in hooks:
+        hook.remove()
+    for block, x, middle, end in zip(decoder.blocks, residuals(decoder, ids), middles, ends, strict=False):
+        writes = block.write(x, block.attention(block.attention_input(x)))
+        assert_same(writes.output, end)
+        extra = 0 if writes.extra is None else writes.extra
+        assert_same(writes.scale * (x + writes.attention + writes.mlp + extra), end)
+        if not isinstance(block, ParallelBlock):
+            assert_same(writes.attention, middle - x)
+            assert_same(writes.mlp + extra, end / writes.scale - middle)
 
 
 def test_running_the_rest_against_a_memory_is_running_the_whole(decoder):
-    """The window (16) is shorter than the sequence, so the memory's far end must be hidden again."""
+    """Windows (16) are shorter than the sequence, so the memory's far end must be hidden again."""
     x = residuals(decoder, tokens(2, 40))
     for index, block in enumerate(decoder.blocks):
         tail = block.run(x[index][:, 25:], block.remember(x[index][:, :25]))
@@ -68,12 +93,63 @@ def test_backward_maps_are_those_of_autograd(decoder):
             assert_same(ours[:, index], theirs)
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_saved_as_a_checkpoint_and_loaded_it_is_the_same_model(tmp_path, architecture):
+    build(RandomSource(kind="random", architecture=architecture), tmp_path)
+    ids = tokens(1, 40)
+    again = residuals(load(tmp_path), ids)
+    assert torch.equal(again, residuals(tiny(architecture), ids))
+
+
+def test_the_tiny_models_have_what_their_families_are_known_for():
+    kinds = {(block.attention.rotary is None, block.attention.window) for block in tiny("smollm3").blocks}
+    assert kinds == {(False, 16), (True, None), (True, 16), (False, None)}
+    windowed, full = (block.attention.rotary.table(torch.tensor([0]))[0] for block in tiny("olmo3").blocks[:2])
+    assert windowed.unique().item() == 1
+    assert full.unique().item() == pytest.approx(1.2079, abs=1e-4)
+    assert tiny("phi3").blocks[0].attention.window == 16
+    for name in ("phi3", "gpt_neox"):
+        assert tiny(name).blocks[0].attention.rotary.table(torch.tensor([3]))[0].shape == (1, 4)
+    assert all(isinstance(block, ParallelBlock) for block in tiny("gpt_neox").blocks)
+    assert not any(isinstance(block, ParallelBlock) for block in released("japanese-gpt-neox-3.6b").blocks)
+
+
 def test_an_unknown_architecture_is_refused_by_name():
     class MysteryForCausalLM(torch.nn.Module):
         pass
 
     with pytest.raises(LensproofError, match=r"MysteryForCausalLM is not known \(known: .*LlamaForCausalLM"):
         take_apart(MysteryForCausalLM())
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {**LLAMA, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}},
+        {**PHI, "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 8, "long_factor": [2.0] * 8}},
+    ],
+    ids=["dynamic", "longrope"],
+)
+def test_rotary_scaling_that_depends_on_the_length_is_refused(keys):
+    with pytest.raises(LensproofError, match="scaling '(dynamic|longrope)' is not supported") as caught:
+        configured(keys)
+    assert "\n" not in str(caught.value)
+
+
+def test_longrope_that_is_the_same_at_every_length_is_not_refused():
+    factors = [1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0]
+    decoder = configured({**PHI, "rope_scaling": {"type": "longrope", "short_factor": factors, "long_factor": factors}})
+    for length in (10, 40):  # 16 is where transformers changes from one to the other
+        ids = tokens(1, length)
+        assert_same(decoder.logits(residuals(decoder, ids)[-1]), decoder.model(ids).logits)
+
+
+def test_capped_attention_scores_are_refused():
+    model = random_model(RandomSource(kind="random", architecture="gemma3_text"))
+    for layer in model.model.layers:
+        layer.self_attn.attn_logit_softcapping = 50.0
+    with pytest.raises(LensproofError, match="capped attention scores"):
+        take_apart(model)
 
 
 def test_every_architecture_here_has_a_tiny_model():
