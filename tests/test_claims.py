@@ -1,4 +1,4 @@
-"""Rules, guards and verdicts: each kind in all its verdicts, each claim turned round by its estimates."""
+"""Rules, guards and verdicts: each kind in all its verdicts; records and commands."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from claims_world import paper_evidence, row
 from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
-from synthetic import METHODS, observations, paper_like
+from synthetic import observations, paper_like
 
 from lensproof.claims import catalogue
 from lensproof.claims.entry import chain, entry
@@ -34,18 +35,10 @@ CLAIMS = claims()
 LEVELS = ("smoke", "desk", "paper")
 
 
-def row(measure="kl", method="lexframe_1", point=0.0, half=0.0, **more) -> dict:
-    """A row of estimates around ``point``."""
-    common = {"checkpoint": "toy", "reference": None, "contrast": None, "layer": None, "numerator": math.nan}
-    sample = {"n": 640, "clusters": 64, "layers": 7, "resamples": 1000, "level": 0.95, "seed": 0, "unit": "nats"}
-    ends = {"lo": point - half, "hi": point + half}
-    return {**common, **sample, "measure": measure, "method": method, "point": point, **ends, **more}
-
-
-def case(*rows, checkpoint="toy", tied=None) -> Evidence:
+def case(*rows, checkpoint="toy", tied=None, experiment="readings") -> Evidence:
     """The evidence that ``rows`` are."""
     own = row("accuracy", "model", 0.4, 0.01, layer=8)
-    return Evidence(checkpoint, [*rows, own], PUBLISHED, tied)
+    return Evidence(checkpoint, [*rows, own], PUBLISHED, tied, experiment)
 
 
 def decide(rule: dict, *rows, level="desk", **about):
@@ -82,6 +75,9 @@ def drop(point, half):
         ({"kind": "at_least", "quantity": OWN, "value": 0.8}, row(point=0.875, half=0.0625), "reproduced"),
         ({"kind": "at_least", "quantity": OWN, "value": 0.8}, row(point=0.85, half=0.06), "inconclusive"),
         ({"kind": "at_least", "quantity": OWN, "value": 0.8}, row(point=0.7, half=0.05), "contradicted"),
+        ({"kind": "at_most", "quantity": OWN, "value": 0.5}, row(point=0.375, half=0.125), "reproduced"),
+        ({"kind": "at_most", "quantity": OWN, "value": 0.5}, row(point=0.45, half=0.1), "inconclusive"),
+        ({"kind": "at_most", "quantity": OWN, "value": 0.5}, row(point=0.7, half=0.1), "contradicted"),
         ({"kind": "ratio_at_least", "quantity": DROP, "value": 0.5}, drop(0.8, 0.1), "reproduced"),
         ({"kind": "ratio_at_least", "quantity": DROP, "value": 0.5}, drop(0.3, 0.1), "contradicted"),
         ({"kind": "ratio_at_least", "quantity": DROP, "value": 0.5}, drop(0.55, 0.1), "inconclusive"),
@@ -124,6 +120,13 @@ def test_half_width_is_held_against_the_published_share():
     assert decide(rule, row(point=1.0, half=0.13)).verdict == "contradicted"
 
 
+def test_a_half_width_in_the_quantitys_own_unit():
+    path = "lexframe.intervals.side_max_nats"  # 0.03
+    rule = {"kind": "half_width_at_most", "quantity": OWN, "published": path, "share": False}
+    assert decide(rule, row(point=0.01, half=0.02)).verdict == "reproduced"
+    assert decide(rule, row(point=10.0, half=0.04)).verdict == "contradicted"
+
+
 def pairs(first, second, half=0.1):
     """Differences order 1 - order 0 and order 2 - order 1."""
     return (
@@ -145,6 +148,45 @@ def test_order_uses_the_same_differences_in_either_direction():
     rule = {"kind": "order", "measure": "kl", "rising": ["lexframe_0", "lexframe_1", "lexframe_2"]}
     assert decide(rule, *pairs(1, 1)).verdict == "reproduced"
     assert decide(rule, *pairs(-1, -1)).verdict == "contradicted"
+
+
+def test_exceeds_compares_each_with_each_in_each_setting():
+    rule = {"kind": "exceeds", "measure": "pearson", "methods": ["a", "b"], "references": ["c"], "settings": ["x", "y"]}
+    about = {"contrast": "difference", "reference": "c", "half": 0.1}
+    rows = [row("pearson", name, point=0.2, setting=setting, **about) for name in "ab" for setting in "xy"]
+    outcome = decide(rule, *rows)
+    assert outcome.verdict == "reproduced"
+    assert len(outcome.parts) == 4
+    worse = row("pearson", "b", point=-0.2, setting="y", **about)
+    assert decide(rule, *rows[:3], worse).verdict == "contradicted"
+    assert decide(rule, *rows[:3]).verdict == "not testable"
+
+
+@pytest.mark.parametrize(
+    ("higher", "lower", "verdict"), [(0.9, 0.5, "reproduced"), (0.5, 0.9, "contradicted"), (0.6, 0.5, "inconclusive")]
+)
+def test_apart_compares_what_two_experiments_estimate(higher, lower, verdict):
+    ceiling = {"measure": "cosine", "method": "fixed_direction_ceiling", "experiment": "coherence"}
+    rule = {"kind": "apart", "higher": {"measure": "cosine", "method": "lexframe_1"}, "lower": ceiling}
+    rows = (
+        row("cosine", "lexframe_1", higher, 0.06, experiment="directions"),
+        row("cosine", "fixed_direction_ceiling", lower, 0.06, experiment="coherence"),
+    )
+    outcome = decide(rule, *rows, experiment="directions")
+    assert outcome.verdict == verdict
+    assert f"above layer-mean cosine with the native readout of fixed_direction_ceiling in coherence, {lower:.3f}" in (
+        outcome.decisive.reason
+    )
+    assert decide(rule, rows[0], experiment="directions").verdict == "not testable"
+
+
+def test_a_table_is_held_against_each_of_its_published_values():
+    columns = [{"key": "kl", "measure": "kl", "relative": 0.1}, {"key": "top1", "measure": "top1", "absolute": 0.05}]
+    rule = {"kind": "within_table", "table": "lexframe.table1", "methods": ["lexframe_1"], "columns": columns}
+    about = {"checkpoint": "smollm3-3b"}  # 0.16 nats and 0.86
+    assert decide(rule, row(point=0.17), row("top1", point=0.88), **about).verdict == "reproduced"
+    assert decide(rule, row(point=0.17), row("top1", point=0.80), **about).verdict == "contradicted"
+    assert decide(rule, row(point=0.20), row("top1", point=0.88), **about).verdict == "contradicted"
 
 
 @pytest.mark.parametrize(
@@ -198,6 +240,60 @@ def test_layers_counted_from_the_last():
     assert [found.find(Quantity(**quantity, layer=layer)).point for layer in ("L-1", "L", 0)] == [1.0, 2.0, 3.0]
 
 
+@pytest.mark.parametrize(
+    ("layer", "observed", "stands_for_it"),
+    [
+        ("mid", (0, 3, 4, 6), 4),
+        ("mid", (0, 3, 6), 3),  # every third of eight; 6 is farther
+        ("mid", (3, 5), 3),  # as near: the lower
+        ("3L/4", (0, 3, 6), 6),
+        ("L/8", (0, 3, 6), 0),
+        ("L-1", (0, 3, 6), None),  # counted, not a share: exact there and nowhere else
+        ("mid", (0, 7), None),  # too far
+    ],
+)
+def test_a_share_of_depth_is_the_nearest_observed_layer(layer, observed, stands_for_it):
+    rule = {"kind": "at_least", "quantity": {**OWN, "layer": layer}, "value": 0.5}
+    outcome = decide(rule, *(row(point=1.0, layer=where) for where in observed))
+    if stands_for_it is None:
+        assert outcome.verdict == "not testable"
+    else:
+        assert outcome.decisive.estimate.layer == stands_for_it
+        assert f"(here layer {stands_for_it}) is 1.00" in outcome.decisive.reason
+
+
+def test_a_layer_by_its_place_needs_the_depth():
+    rule = {"kind": "at_least", "quantity": {**OWN, "layer": "mid"}, "value": 0.5}
+    alone = Evidence("toy", [row(point=1.0, layer=4)], PUBLISHED)
+    outcome = TypeAdapter(Rule).validate_python(rule).decide(alone, "desk")
+    assert outcome.verdict == "not testable"
+    assert "give the estimates of readings too" in outcome.decisive.reason
+
+
+def test_settings_and_experiments_are_told_apart():
+    rows = (
+        row("pearson", point=0.1, setting="layer", experiment="attribution"),
+        row("pearson", point=0.2, setting="mlp", experiment="attribution"),
+        row("pearson", point=0.3, setting="mlp", experiment="stand_ins"),
+    )
+    found = case(*rows, experiment="attribution")
+    quantity = {"measure": "pearson", "method": "lexframe_1"}
+    assert found.find(Quantity(**quantity, setting="layer")).point == 0.1
+    assert found.find(Quantity(**quantity, setting="mlp")).point == 0.2
+    assert found.find(Quantity(**quantity, setting="mlp", experiment="stand_ins")).point == 0.3
+    assert "(mlp) in stand_ins" in Quantity(**quantity, setting="mlp", experiment="stand_ins").words()
+
+
+def test_the_values_beside_a_contrast():
+    gap = Quantity(measure="pearson", method="a", reference="b", contrast="difference", setting="mlp_minus_attention")
+    assert [(plain.method, plain.setting, plain.contrast) for plain in gap.beside()] == [
+        ("b", "mlp", None), ("a", "mlp", None), ("b", "attention", None), ("a", "attention", None)
+    ]  # fmt: skip
+    lower = Quantity(measure="top1", method="a", contrast="layer_mean_minus_layer", layer=0)
+    assert [plain.layer for plain in lower.beside()] == [None, 0]
+    assert Quantity(measure="kl", method="a").beside() == []
+
+
 def test_numbers_have_three_digits_that_matter():
     assert [number(value) for value in (0, 29.061, 5.657, -0.8162, 0.0104, 2e-7)] == [
         "0", "29.1", "5.66", "-0.816", "0.0104", "2.0e-07"
@@ -234,90 +330,63 @@ def test_few_documents_make_a_claim_not_testable():
     assert "needs at least 5 documents (here: 3)" in verdict["reason"]
 
 
-# -- every claim, on estimates that have the paper's values, and on others
+def test_guards_read_the_readings_whatever_the_experiment():
+    claim = CLAIMS["lexframe_native_basis_writes_nearly_always"]
+    own = row("success", "native_basis", 0.99, 0.001, experiment="composition", clusters=6)
+    found = case(own, experiment="composition")
+    assert {guard.guard: guard.found for guard in check(claim, found, "desk")} == {
+        "min_clusters": "6", "model_accuracy": "0.400 [0.390, 0.410]"
+    }  # fmt: skip
+    alone = Evidence("toy", [own], PUBLISHED, experiment="composition")
+    assert [guard.passes for guard in check(claim, alone, "desk")] == [True, False]
 
 
-def paper_estimates(half=0.002, accuracy=0.4, **changes: float) -> list[dict]:
-    """Estimates with Table 1's values for SmolLM3-3B; ``changes`` are ``measure__method=value``.
-
-    ``share`` and ``embedding`` change the share of layers and the Top-1 at the embedding.
-    """
-    share, embedding = changes.pop("share", 1.0), changes.pop("embedding", 0.42)
-    points = {(m, method): pair[0] for method in METHODS for m, pair in PUBLISHED["table1"][method].items()}
-    points |= {tuple(key.split("__")): value for key, value in changes.items()}
-    model_ece = PUBLISHED["text"]["model_ece"][0]
-    rows = [row("accuracy", "model", accuracy, 0.005, layer=36), row("ece", "model", model_ece, half, layer=36)]
-    for (measure, method), point in points.items():
-        rows.append(row(measure, method, point, half))
-        for other in METHODS[: METHODS.index(method)]:
-            gap = point - points[measure, other]
-            rows.append(row(measure, method, gap, half, reference=other, contrast="difference"))
-            ratio = 1 - point / points[measure, other]
-            rows.append(row(measure, method, ratio, half, reference=other, contrast="relative_drop"))
-            rows.append(row(measure, method, share, half=0, reference=other, contrast="share_lower"))
-        if measure == "ece":
-            rows.append(row(measure, method, point - model_ece, half, reference="model", contrast="difference"))
-    gap = points["top1", "lexframe_1"] - embedding
-    rows.append(row("top1", "lexframe_1", gap, half, contrast="layer_mean_minus_layer", layer=0))
-    rows.append(row("top1", "lexframe_1", embedding, half, layer=0))
-    return rows
-
-
-CONTRARY = {
-    "lexframe_kl_falls_with_order": {"kl__lexframe_2": 0.5},
-    "lexframe_top1_rises_with_order": {"top1__lexframe_1": 0.5},
-    "lexframe_kl_falls_at_nearly_every_layer": {"share": 0.7},
-    "lexframe_order0_beats_lenses": {"kl__jacobian_lens": 0.5},
-    "lexframe_order1_halves_order0_kl": {"kl__lexframe_1": 0.6},
-    "lexframe_order1_top1": {"top1__lexframe_1": 0.7},
-    "lexframe_order1_embedding_lacks_context": {"embedding": 0.8},
-    "lexframe_tied_logit_lens_worse": {"kl__logit_lens": 2.0},
-    "lexframe_order1_calibrated_like_model": {"ece__lexframe_1": 0.2},
-    "lexframe_ece_not_monotone": {"ece__lexframe_1": 0.014, "ece__lexframe_2": 0.01, "half": 0.001},
-    "lexframe_table1_values": {"kl__lexframe_1": 0.3},
-    "lexframe_table1_intervals": {"half": 0.03},
-}
-
-
-def verdict_of(name: str, level="paper", tied=True, **estimates) -> dict:
-    found = Evidence("smollm3-3b", paper_estimates(**estimates), PUBLISHED, tied)
-    return judge(name, CLAIMS[name], [found], level)["checkpoints"][0]
-
-
-def test_every_claim_has_its_contrary_here():
-    assert set(CONTRARY) == set(CLAIMS) == set(catalogue.experiments())
-
-
-@pytest.mark.parametrize("name", CONTRARY)
-def test_the_papers_values_reproduce_and_other_values_contradict(name):
-    assert verdict_of(name)["verdict"] == "reproduced"
-    assert verdict_of(name, **CONTRARY[name])["verdict"] == "contradicted"
-    assert verdict_of(name, accuracy=0.01)["verdict"] == "not testable"
-
-
-NOT_BY_WIDTH = {"lexframe_table1_intervals", "lexframe_kl_falls_at_nearly_every_layer"}
-
-
-@pytest.mark.parametrize("name", sorted(set(CONTRARY) - NOT_BY_WIDTH))
-def test_wide_intervals_are_inconclusive(name):
-    assert verdict_of(name, half=40.0)["verdict"] == "inconclusive"
+def test_a_claim_on_untied_embeddings_and_one_on_one_model():
+    untied = CLAIMS["lexframe_untied_input_basis_writes_nothing"]
+    assert [check(untied, case(tied=tied), "paper")[-1].passes for tied in (False, True)] == [True, False]
+    plateau = CLAIMS["lexframe_smollm3_plateau"]
+    about = {
+        checkpoint: check(plateau, case(checkpoint=checkpoint), "paper")[-1] for checkpoint in ("smollm3-3b", "toy")
+    }
+    assert about["smollm3-3b"].passes
+    assert (about["toy"].passes, about["toy"].asks) == (False, "the paper's smollm3-3b")
 
 
 def test_numbers_of_the_paper_are_tested_at_the_papers_level_only():
-    verdict = verdict_of("lexframe_table1_values", level="desk")
+    name = "lexframe_table1_values"
+    verdict = judge(name, CLAIMS[name], [paper_evidence(PUBLISHED, "smollm3-3b", "readings")], "desk")["checkpoints"][0]
     assert verdict["verdict"] == "not testable"
     assert verdict["reason"] == "needs a run at the level paper (here: the level is desk)"
 
 
 def test_untied_embeddings_make_the_claim_on_tied_ones_not_testable():
-    assert verdict_of("lexframe_tied_logit_lens_worse", tied=False)["verdict"] == "not testable"
+    name = "lexframe_tied_logit_lens_worse"
+    verdict = judge(name, CLAIMS[name], [paper_evidence(PUBLISHED, "olmo3-7b", "readings")], "paper")["checkpoints"][0]
+    assert (verdict["verdict"], verdict["outcome"]) == ("not testable", "contradicted")
 
 
 # -- the catalogue and its schema
 
 
 def test_the_catalogue_names_what_each_claim_needs():
-    assert set(catalogue.experiments().values()) == {"lexframe/readings"}
+    assert set(catalogue.experiments()) == set(catalogue.inputs()) == set(CLAIMS)
+    needed, own = catalogue.inputs(), catalogue.experiments()
+    assert needed["lexframe_order1_top1"] == ["lexframe/readings"]
+    assert needed["lexframe_table3_values"] == ["lexframe/composition", "lexframe/readings"]
+    assert needed["lexframe_order1_above_fixed_directions"] == [
+        "lexframe/directions", "lexframe/coherence", "lexframe/readings"
+    ]  # fmt: skip
+    assert needed["lexframe_cost_values"] == ["lexframe/costs"]
+    for name, claim in CLAIMS.items():
+        assert needed[name][0] == own[name] == f"lexframe/{claim.experiment}"
+
+
+def test_every_table_figure_and_statement_has_a_claim():
+    """Figures 2 and 3 are drawings and claim nothing."""
+    places = " ".join(claim.location.lower() for claim in CLAIMS.values())
+    tables, figures = (set(re.findall(rf"{kind}s? (\d)", places)) for kind in ("table", "figure"))
+    assert tables == set("123456789")
+    assert figures | {"7"} == set("1456789")  # "figures 1 and 7"
 
 
 def test_the_catalogue_is_light():
@@ -350,6 +419,18 @@ def test_expected_and_gated_claims():
 def test_published_values_by_path():
     assert values(PUBLISHED, PATH) == {"smollm3-3b": 0.16, "olmo3-7b": 0.15}
     assert set(values(PUBLISHED, "lexframe.intervals.kl_max_share_of_value").values()) == {0.12}
+    first_to_last = "lexframe.training.logit_lens_kl_first_to_last"
+    assert values(PUBLISHED, f"{first_to_last}.0") == {"smollm3-3b": 4.82, "olmo3-7b": 2.32}
+    assert values(PUBLISHED, f"{first_to_last}.1") == {"smollm3-3b": 29.06, "olmo3-7b": 5.66}
+    assert values(PUBLISHED, "lexframe.long_context.lexframe_2.1") == {"smollm3-3b": 0.15, "olmo3-7b": 0.08}
+    for wrong in (
+        first_to_last,
+        f"{first_to_last}.2",
+        "lexframe.long_context.lexframe_2",
+        "lexframe.table1.lexframe_1",
+    ):
+        with pytest.raises(LensproofError, match="one number, or one for each of"):
+            values(PUBLISHED, wrong)
     with pytest.raises(LensproofError, match=r"nothing is published at lexframe\.table1\.order_9\.kl"):
         values(PUBLISHED, "lexframe.table1.order_9.kl")
     with pytest.raises(LensproofError, match="one number, or one for each of smollm3-3b, olmo3-7b"):
@@ -383,6 +464,8 @@ def published_folder(folder: Path, name="lexframe_c", **changes) -> Path:
         ({"rule": {"kind": "ratio_at_least", "quantity": OWN, "value": 1}}, "relative_drop"),
         ({"expected": ["moon"]}, "claims.lexframe_c.expected.0"),
         ({"expected": ["desk"], "levels": ["paper"]}, "expected names desk"),
+        ({"rule": {"kind": "at_least", "quantity": {**OWN, "measure": "guess"}, "value": 1}}, "quantity.measure"),
+        ({"guards": {"checkpoints": ["gpt"]}}, "lexframe_c speaks of gpt, which the paper does not have"),
         ({"published": ["lexframe.table1.nothing"]}, "nothing is published at lexframe.table1.nothing"),
         (
             {"rule": {"kind": "within", "quantity": OWN, "published": "lexframe.nowhere", "absolute": 1}},
@@ -444,19 +527,29 @@ def lensproof(*arguments, cwd=None) -> subprocess.CompletedProcess:
     )
 
 
+GATED = ("--published", "published")
+"""As if the claims on readings were all."""
+JUDGED = [name for name, experiments in catalogue.inputs().items() if experiments == ["lexframe/readings"]]
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
-    """A folder in which two checkpoints were read and every claim but one was judged."""
+    """A folder in which two checkpoints were read and every claim on readings but one was judged."""
     folder = tmp_path_factory.mktemp("run")
+    entries = catalogue.load("claims")["claims"]
+    write_json(folder / "published/claims.yaml", {"claims": {name: entries[name] for name in JUDGED}})
+    write_json(folder / "published/lexframe.yaml", PUBLISHED)
     files = []
     for checkpoint, seed in (("tied-toy", 1), ("untied-toy", 2)):
         shard = folder / f"results/observations/lexframe/readings/{checkpoint}/shard_000.parquet"
-        write_parquet(shard, observations(checkpoint=checkpoint, seed=seed), {})
+        trials = observations(checkpoint=checkpoint, seed=seed)
+        reads_input = (trials["method"] == "logit_lens") & (trials["layer"] == 0)
+        write_parquet(shard, trials.assign(reads_input=reads_input), {})
         files.append(f"results/estimates/lexframe/readings/{checkpoint}.parquet")
         done = lensproof("estimate", "readings", shard.relative_to(folder), "--out", files[-1], cwd=folder)
         assert done.returncode == 0, done.stderr
     flags = ["--level", "desk", "--tied", "tied-toy", "--untied", "untied-toy"]
-    judged = [name for name in CLAIMS if name != "lexframe_table1_intervals"]
+    judged = [name for name in JUDGED if name != "lexframe_table1_intervals"]
     script = (
         "import sys; from lensproof.cli import cli\n"
         f"for name in {judged!r}:\n"
@@ -474,7 +567,7 @@ def run(tmp_path_factory) -> Path:
 def test_records_match_their_schema(run, root):
     validator = Draft202012Validator(yaml.safe_load((root / "workflow/schemas/claim.schema.yaml").read_text()))
     paths = sorted((run / "results/claims").glob("*.json"))
-    assert len(paths) == len(CLAIMS) - 1
+    assert len(paths) == len(JUDGED) - 1
     for path in paths:
         validator.validate(read_json(path))
 
@@ -503,7 +596,7 @@ def test_a_record_holds_what_a_reviewer_needs(run):
 def test_the_table_has_a_row_for_each_claim_and_checkpoint(run, root):
     table = pd.read_csv(run / "results/claims.csv").astype({"n": "Int64"})
     assert tuple(table.columns) == COLUMNS
-    assert len(table) == 2 * (len(CLAIMS) - 1) + 1
+    assert len(table) == 2 * (len(JUDGED) - 1) + len(CLAIMS) - len(JUDGED) + 1
     verdicts = table.set_index(["claim", "checkpoint"])["verdict"]
     assert verdicts["lexframe_tied_logit_lens_worse", "tied-toy"] == "reproduced"
     assert verdicts["lexframe_tied_logit_lens_worse", "untied-toy"] == "not testable"
@@ -516,13 +609,13 @@ def test_the_table_has_a_row_for_each_claim_and_checkpoint(run, root):
         validator.validate(line)
 
 
-def test_claims_shows_all_on_one_screen(run):
+def test_claims_shows_each_on_one_line(run):
     done = lensproof("claims", cwd=run)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert len(lines) <= 24
+    assert len(lines) <= len(CLAIMS) + 6
     for name in CLAIMS:
-        assert sum(name in line for line in lines) == 1
+        assert sum(line.split(maxsplit=1)[:1] == [name] for line in lines) == 1
     assert "not run" in next(line for line in lines if "lexframe_table1_intervals" in line)
     assert lensproof("claims", "--paper", "lexframe", cwd=run).stdout == done.stdout
 
@@ -563,7 +656,7 @@ def test_bad_input_is_one_line(run):
 
 
 def test_verify_names_each_claim_that_falls_short(run, tmp_path):
-    done = lensproof("verify", cwd=run)
+    done = lensproof("verify", *GATED, cwd=run)
     assert done.returncode == 0, done.stdout + done.stderr
     copy = tmp_path / "results"
     for path in (run / "results/claims").glob("*.json"):
@@ -573,7 +666,7 @@ def test_verify_names_each_claim_that_falls_short(run, tmp_path):
     found["checkpoints"][1] |= {"verdict": "inconclusive", "reason": "the interval does not decide"}
     write_json(turned, found)
     (copy / "claims/lexframe_kl_falls_with_order.json").unlink()
-    done = lensproof("verify", "--results", copy)
+    done = lensproof("verify", *GATED, "--results", copy, cwd=run)
     assert done.returncode == 1
     assert done.stdout.splitlines() == [
         "lexframe_kl_falls_with_order: not run; build it with `snakemake --cores 2 claim_lexframe_kl_falls_with_order`",
@@ -588,7 +681,7 @@ def test_a_claim_testable_nowhere_falls_short(run, tmp_path):
     for path in (run / "results/claims").glob("*.json"):
         write_json(tmp_path / "claims" / path.name, read_json(path))
     write_json(tmp_path / "claims/lexframe_order1_top1.json", found)
-    done = lensproof("verify", "--results", tmp_path)
+    done = lensproof("verify", *GATED, "--results", tmp_path, cwd=run)
     assert done.returncode == 1
     assert done.stdout.strip() == "lexframe_order1_top1: not testable on any checkpoint; too few documents"
 
@@ -608,7 +701,7 @@ def test_a_verdict_depends_on_the_model(tmp_path):
 def test_no_torch_to_read_claims(run):
     script = (
         "import sys; from lensproof.cli import cli\n"
-        "for line in (['claims'], ['claim', 'lexframe_order1_top1'], ['verify']):\n"
+        "for line in (['claims'], ['claim', 'lexframe_order1_top1'], ['verify', '--published', 'published']):\n"
         "    cli.main(line, standalone_mode=False)\n"
         "print(json.dumps([name for name in ('torch', 'transformers', 'pandas') if name in sys.modules]))\n"
     )

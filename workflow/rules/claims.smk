@@ -1,6 +1,6 @@
 # From estimates to verdicts. Each claim is a target: `snakemake --cores 2 claim_<id>`.
 
-CLAIMS = catalogue.experiments()
+CLAIMS = catalogue.inputs()
 
 
 rule judge:
@@ -8,7 +8,7 @@ rule judge:
     input:
         estimates=lambda wildcards: collect(
             "results/estimates/{experiment}/{checkpoint}.parquet",
-            experiment=CLAIMS[wildcards.claim],
+            experiment=CLAIMS[wildcards.claim],  # the claim's own first, then those that its guards need
             checkpoint=settings.checkpoints,
         ),
         claims="paper/published/claims.yaml",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,6 +12,7 @@ from lensproof.files import read_provenance
 from lensproof.provenance import sha256
 
 Entry = Literal["from scratch", "from observations", "from estimates"]
+LEVELS: tuple[Entry, ...] = ("from estimates", "from observations", "from scratch")
 HASH_LIMIT = 64 * 2**20
 """Bytes. Larger inputs (weights) are only looked for: hashing gigabytes for each claim would take longer than it."""
 
@@ -44,6 +45,11 @@ def chain(estimates: str | Path) -> list[Link]:
                 found[link.path] = link
                 waiting.append(link)
     return list(found.values())
+
+
+def weakest(levels: Iterable[Entry]) -> Entry:
+    """Where a verdict on several estimates tables enters."""
+    return min(levels, key=LEVELS.index)
 
 
 def entry(links: list[Link]) -> Entry:

@@ -3,19 +3,67 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Measure = Literal["kl", "top1", "ece", "accuracy"]
-Contrast = Literal["difference", "relative_drop", "share_lower", "layer_mean_minus_layer"]
-NAMES = ("measure", "method", "reference", "contrast", "layer")
+Experiment = Literal[
+    "readings", "directions", "coherence", "substitution", "subspaces", "composition", "decomposition", "steering",
+    "attribution", "training", "long_context", "exits", "stand_ins", "examples", "costs",
+]  # fmt: skip
+Contrast = Literal["difference", "relative_drop", "share_lower", "layer_mean_minus_layer", "relative_range"]
+NAMES = ("experiment", "measure", "method", "reference", "contrast", "setting", "layer")
 """The columns that name an estimate of one checkpoint."""
-MEASURES = {"kl": "KL", "top1": "Top-1", "ece": "ECE", "accuracy": "accuracy"}
+MODEL = "model"
+NEAR = 2
+"""Layers. A layer that is a share of depth is the nearest observed one, if it is this near."""
+
+
+class About(NamedTuple):
+    """What a measure is: in words, its unit, and whether it is a mean over layers where no layer is named."""
+
+    words: str
+    unit: str = "share"
+    by_layer: bool = True
+
+
+MEASURES = {
+    "kl": About("KL", "nats"),
+    "top1": About("Top-1"),
+    "ece": About("ECE"),
+    "accuracy": About("accuracy"),
+    "readback": About("share of positions at which the input token is read back"),
+    "cosine": About("cosine with the native readout", "cosine"),
+    "angle": About("angle to the native readout", "degrees"),
+    "inner_product": About("correlation of <b, x> with the centred logit", "r"),
+    "relaxation_share": About("share of the remaining angle lost per layer", by_layer=False),
+    "relaxation_r2": About("R² of the exponential fit to the angle", "R²", by_layer=False),
+    "plateau_slope": About("rise per layer over the plateau's layers", "per layer", by_layer=False),
+    "spearman": About("rank correlation with the effect of substitution", "rho"),
+    "energy": About("share of the readout's energy inside"),
+    "success": About("share of moves after which the token had gained most"),
+    "reach": About("Reach"),
+    "side": About("Side", "nats"),
+    "side_weighted": About("probability-weighted Side", "nats"),
+    "clean": About("Clean"),
+    "pearson": About("correlation with the measured ablation", "r"),
+    "attribution": About("correlation of layer attribution with the measured ablation", "r"),
+    "settled": About("share of layers settled", by_layer=False),
+    "skipped": About("share of layers skipped by the exit", by_layer=False),
+    "settled_minus_skipped": About("share of layers settled less the share skipped", by_layer=False),
+    "agreement": About("agreement at the exit", by_layer=False),
+    "first_layer": About("first listed layer at which the model's top token is read", "layer", by_layer=False),
+    "probability": About("probability of the top token", by_layer=False),
+    "time_ratio": About("time over that of calibrating and reading orders 0 to 2", "times", by_layer=False),
+}
+Measure = Literal[*MEASURES]
+PLAIN = {"nats": " nats", "degrees": " degrees"}
+"""Units that are written after a number; the others are pure numbers."""
 
 
 class Strict(BaseModel):
@@ -28,37 +76,66 @@ class Quantity(Strict):
     """Which estimate a rule speaks of: the mean over layers 1..L-1 unless it names a layer."""
 
     measure: Measure
-    method: str = Field(description="name of the reading, as in the published values")
-    reference: str | None = Field(default=None, description="the reading it is contrasted with")
+    method: str = Field(description="name of the method, as in the published values")
+    reference: str | None = Field(default=None, description="the method it is contrasted with")
     contrast: Contrast | None = None
-    layer: Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=r"^L(-\d+)?$")] | None = Field(
-        default=None, description="a layer counted from the embedding, or `L-1` counted from the last; none: the mean"
+    setting: str | None = Field(
+        default=None, description="a further factor; `A_minus_B`: the value at A less that at B, on the same resamples"
     )
+    layer: Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=r"^(mid|L(-\d+)?|\d*L/\d+)$")] | None = Field(
+        default=None,
+        description="a layer counted from the embedding; `L-1`, counted from the last; `mid` (L/2) or `7L/8`, a share "
+        f"of depth: the nearest observed layer within {NEAR}; none: the mean",
+    )
+    experiment: Experiment | None = Field(default=None, description="whose estimates; none: the claim's own experiment")
+
+    @property
+    def unit(self) -> str:
+        """What follows a number of this quantity, empty for a pure number."""
+        own = self.contrast in (None, "difference", "layer_mean_minus_layer")
+        return PLAIN.get(MEASURES[self.measure].unit, "") if own else ""
 
     def words(self) -> str:
         """The quantity as a phrase."""
-        name = MEASURES[self.measure]
+        name, _, by_layer = MEASURES[self.measure]
         of = f"{name} of {self.method}"
-        where = "" if self.layer is None else f" at layer {self.layer}"
-        mean = f"layer-mean {of}" if self.layer is None and self.method != "model" else of
+        layer_mean = self.layer is None and by_layer and self.method != MODEL
+        where = "" if self.layer is None else " at mid-depth" if self.layer == "mid" else f" at layer {self.layer}"
+        where += f" ({self.setting.replace('_', ' ')})" if self.setting else ""
+        where += f" in {self.experiment}" if self.experiment else ""
+        mean = f"layer-mean {of}" if layer_mean else of
         match self.contrast:
             case "difference":
                 return f"{mean}{where} less that of {self.reference}"
             case "relative_drop":
-                return f"share by which {self.method} lowers the layer-mean {name} of {self.reference}"
+                return f"share by which {self.method} lowers the layer-mean {name} of {self.reference}{where}"
             case "share_lower":
-                return f"share of layers at which the {of} is below that of {self.reference}"
+                return f"share of layers at which the {of} is below that of {self.reference}{where}"
             case "layer_mean_minus_layer":
                 return f"layer-mean {of} less its {name}{where}"
+            case "relative_range":
+                return f"range of the {mean}{where} as a share of their mean"
         return f"{mean}{where}"
 
     def beside(self) -> list[Quantity]:
         """The plain values that a contrast compares."""
+        methods, layers, settings = [self.method], [self.layer], [self.setting]
         if self.contrast == "layer_mean_minus_layer":
-            methods, layers = [self.method], [None, self.layer]
-        else:
-            methods, layers = [name for name in (self.reference, self.method) if self.contrast and name], [None]
-        return [Quantity(measure=self.measure, method=name, layer=layer) for name in methods for layer in layers]
+            layers = [None, self.layer]
+        elif self.reference:
+            methods = [self.reference, self.method]
+        if self.setting and "_minus_" in self.setting:
+            settings = self.setting.split("_minus_")
+        elif not self.contrast:
+            return []
+        return [
+            self.model_copy(
+                update={"method": name, "layer": layer, "setting": setting, "reference": None, "contrast": None}
+            )
+            for setting in settings
+            for name in methods
+            for layer in layers
+        ]
 
 
 @dataclass(frozen=True)
@@ -72,6 +149,7 @@ class Estimate:
     n: int
     clusters: int
     layers: int
+    layer: int | None
     resamples: int
     level: float
     seed: int
@@ -93,26 +171,44 @@ class Missing(Exception):
     """The estimates do not hold what a rule asks for; the message says what."""
 
 
+Rows = dict[int | None, Mapping[str, Any]]
+"""Layer -> row."""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """All that a verdict on one checkpoint may use.
 
     Attributes:
         checkpoint: its name in the registry.
-        rows: the estimates of one experiment, as records.
+        rows: the estimates of one or more experiments, as records.
         published: the paper's file.
         tied: whether input and output embeddings are one matrix; None where nobody said.
+        experiment: the claim's own, meant by a quantity that names none.
     """
 
     checkpoint: str
     rows: list[Mapping[str, Any]] = field(repr=False)
     published: Mapping[str, Any] = field(repr=False)
     tied: bool | None = None
+    experiment: str = "readings"
+
+    @functools.cached_property
+    def depth(self) -> int:
+        """L, the layer at which the model itself is read.
+
+        Raises:
+            Missing: no estimate of the model itself is there to say.
+        """
+        layers = [row["layer"] for row in self.rows if row["method"] == MODEL and row["layer"] is not None]
+        if not layers:
+            raise Missing("the number of layers is not known: give the estimates of readings too")
+        return int(max(layers))
 
     @property
-    def depth(self) -> int:
-        """L, the layer at which the model itself is read."""
-        return max(int(row["layer"]) for row in self.rows if row["method"] == "model")
+    def clusters(self) -> int:
+        """Documents behind the estimates of the claim's own experiment."""
+        return max((int(row["clusters"]) for row in self.rows if row["experiment"] == self.experiment), default=0)
 
     def find(self, quantity: Quantity) -> Estimate:
         """The estimate that ``quantity`` names.
@@ -125,21 +221,35 @@ class Evidence:
             return Estimate(**{name: row[name] for name in Estimate.__dataclass_fields__})
         if quantity.contrast == "difference" and quantity.reference is not None:
             swapped = quantity.model_copy(update={"method": quantity.reference, "reference": quantity.method})
-            row = self._row(swapped)
-            if row is not None:
+            if self._row(swapped) is not None:
                 return self.find(swapped).mirrored()
-        raise Missing(f"there is no estimate of the {quantity.words()}: the config leaves out that reading or layer")
+        raise Missing(
+            f"there is no estimate of the {quantity.words()}: the run leaves out that method, layer or setting"
+        )
+
+    @functools.cached_property
+    def _index(self) -> dict[tuple, Rows]:
+        found: dict[tuple, Rows] = {}
+        for row in self.rows:
+            found.setdefault(tuple(row[name] for name in NAMES[:-1]), {}).setdefault(row["layer"], row)
+        return found
 
     def _row(self, quantity: Quantity) -> Mapping[str, Any] | None:
-        wanted = (quantity.measure, quantity.method, quantity.reference, quantity.contrast, self._layer(quantity))
-        return next((row for row in self.rows if wanted == tuple(row[name] for name in NAMES)), None)
-
-    def _layer(self, quantity: Quantity) -> int | None:
-        if quantity.method == "model":
-            return self.depth
+        names = {**dict(quantity), "experiment": quantity.experiment or self.experiment}
+        rows = self._index.get(tuple(names[name] for name in NAMES[:-1]), {})
         if isinstance(quantity.layer, str):
-            return self.depth - int(re.sub(r"^L-?", "", quantity.layer) or 0)
-        return quantity.layer
+            return rows.get(self._layer(quantity.layer, rows))
+        if quantity.method == MODEL and quantity.layer is None and None not in rows:
+            return rows.get(self.depth)
+        return rows.get(quantity.layer)
+
+    def _layer(self, layer: str, rows: Rows) -> int:
+        """The observed layer that stands for ``layer``, -1 where none does."""
+        if share := re.fullmatch(r"(\d*)L/(\d+)", layer.replace("mid", "L/2")):
+            wanted = int(share[1] or 1) * self.depth / int(share[2])
+            near = [(abs(row - wanted), row) for row in rows if row is not None and abs(row - wanted) <= NEAR]
+            return min(near, default=(None, -1))[1]
+        return self.depth - int(re.sub(r"^L-?", "", layer) or 0)
 
 
 def number(value: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lensproof.claims import catalogue
-from lensproof.claims.evidence import Evidence, Missing, Quantity, number
+from lensproof.claims.evidence import MODEL, Evidence, Missing, Quantity, number
 from lensproof.claims.models import Claim, Guards
 from lensproof.claims.rules import Level, at_level
 from lensproof.errors import LensproofError
@@ -33,21 +33,30 @@ def check(claim: Claim, evidence: Evidence, level: Level) -> list[Checked]:
 
 def _guards(guards: Guards, evidence: Evidence, level: Level) -> Iterator[Checked]:
     if guards.min_clusters is not None:
-        least, found = round(at_level(guards.min_clusters, level)), max(row["clusters"] for row in evidence.rows)
+        least, found = round(at_level(guards.min_clusters, level)), evidence.clusters
         yield Checked("min_clusters", f"at least {least} documents", f"{found}", found >= least)
     if guards.model_accuracy is not None:
         yield _accuracy(guards.model_accuracy, evidence)
-    if guards.tied_embeddings:
+    if guards.tied_embeddings is not None:
         if evidence.tied is None:
             raise LensproofError(f"say whether {evidence.checkpoint} ties its embeddings: --tied or --untied")
-        yield Checked("tied_embeddings", "tied embeddings", "tied" if evidence.tied else "not tied", evidence.tied)
+        words = {True: "tied", False: "not tied"}
+        passes = evidence.tied == guards.tied_embeddings
+        asks = "tied embeddings" if guards.tied_embeddings else "embeddings that are not tied"
+        yield Checked("tied_embeddings", asks, words[evidence.tied], passes)
+    if guards.checkpoints is not None:
+        asks = f"the paper's {' or '.join(guards.checkpoints)}"
+        yield Checked("checkpoints", asks, evidence.checkpoint, evidence.checkpoint in guards.checkpoints)
 
 
 def _accuracy(least: float, evidence: Evidence) -> Checked:
-    """A model that predicts nothing has no semantics to read: its numbers say nothing of language models."""
+    """A model that predicts nothing has no semantics to read: its numbers say nothing of language models.
+
+    Its accuracy stands in the estimates of the readings, whatever experiment the claim is judged on.
+    """
     asks = f"a model that gets at least {number(least)} of next tokens right"
     try:
-        estimate = evidence.find(Quantity(measure="accuracy", method="model"))
+        estimate = evidence.find(Quantity(measure="accuracy", method=MODEL, experiment="readings"))
     except Missing as missing:
         return Checked("model_accuracy", asks, str(missing), False)
     return Checked("model_accuracy", asks, f"{estimate.words()}", estimate.lo >= least)

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from lensproof.claims import catalogue
 from lensproof.claims.catalogue import PUBLISHED
-from lensproof.claims.evidence import Strict
+from lensproof.claims.evidence import Experiment, Strict
 from lensproof.claims.published import values
 from lensproof.claims.rules import Level, Rule, Threshold, published_paths
 from lensproof.errors import LensproofError
@@ -22,8 +22,11 @@ class Guards(Strict):
     model_accuracy: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         default=None, description="least share of next tokens that the model itself gets right"
     )
-    tied_embeddings: Literal[True] | None = Field(
-        default=None, description="the claim speaks of models whose input and output embeddings are one matrix"
+    tied_embeddings: bool | None = Field(
+        default=None, description="the claim speaks of models whose input and output embeddings are, or are not, one"
+    )
+    checkpoints: list[str] | None = Field(
+        default=None, min_length=1, description="the claim speaks of these checkpoints of the paper only"
     )
 
 
@@ -34,7 +37,7 @@ class Claim(Strict):
     group: str = Field(description="claims that belong together in a table")
     location: str = Field(description="where the paper states it")
     statement: str = Field(description="the claim in words, without the paper's numbers")
-    experiment: Literal["readings"] = Field(description="whose estimates decide it")
+    experiment: Experiment = Field(description="whose estimates decide it")
     published: list[str] = Field(default=[], description="dotted paths of the values that the paper states")
     levels: list[Level] = Field(default=["smoke", "desk", "paper"], description="levels at which it can be tested")
     rule: Rule
@@ -73,9 +76,12 @@ def claims(directory: Path = PUBLISHED) -> dict[str, Claim]:
     except ValidationError as error:
         raise LensproofError(f"claims.yaml: {_explain(error)}") from None
     published = {paper: catalogue.load(paper, directory) for paper in {claim.paper for claim in checked.values()}}
-    for claim in checked.values():
+    for name, claim in checked.items():
+        stated = published[claim.paper]
         for path in [*claim.published, *published_paths(claim.rule)]:
-            values(published[claim.paper], path)
+            values(stated, path)
+        for checkpoint in set(claim.guards.checkpoints or ()) - set(stated["checkpoints"]):
+            raise LensproofError(f"claims.yaml: {name} speaks of {checkpoint}, which the paper does not have")
     return checked
 
 

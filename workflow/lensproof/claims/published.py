@@ -13,19 +13,39 @@ def values(published: Mapping[str, Any], path: str) -> dict[str, float]:
 
     Args:
         published: a paper's file.
-        path: dotted path that starts with the paper's name; it must end at one number for all of the paper's
-            checkpoints, or at a list with one for each, in their order.
+        path: dotted path that starts with the paper's name. It must end at one number for all of the paper's
+            checkpoints, or at one for each: a list in their order, or a mapping by the beginning of their names.
+            Numbers in the path choose from what such a list holds for each checkpoint (``...first_to_last.1``).
 
     Raises:
         LensproofError: nothing of that kind stands there.
     """
     node: Any = published
-    for key in path.split(".")[1:]:
-        if not isinstance(node, Mapping) or key not in node:
+    keys = path.split(".")[1:]
+    while keys and isinstance(node, Mapping) and not keys[0].isdecimal():
+        key = keys.pop(0)
+        if key not in node:
             raise LensproofError(f"nothing is published at {path} (no {key!r}): correct the path in claims.yaml")
         node = node[key]
     checkpoints = list(published["checkpoints"])
-    stated = node if isinstance(node, list) else [node] * len(checkpoints)
-    if len(stated) != len(checkpoints) or not all(isinstance(value, int | float) for value in stated):
+    stated = {name: _chosen(value, keys) for name, value in _by_checkpoint(node, checkpoints).items()}
+    if len(stated) != len(checkpoints) or not all(isinstance(value, int | float) for value in stated.values()):
         raise LensproofError(f"{path} must hold one number, or one for each of {', '.join(checkpoints)}")
-    return dict(zip(checkpoints, map(float, stated), strict=True))
+    return {name: float(value) for name, value in stated.items()}
+
+
+def _by_checkpoint(node: Any, checkpoints: list[str]) -> dict[str, Any]:
+    if isinstance(node, Mapping):
+        return {name: value for name in checkpoints for start, value in node.items() if name.startswith(str(start))}
+    if isinstance(node, list):
+        return dict(zip(checkpoints, node, strict=True)) if len(node) == len(checkpoints) else {}
+    return dict.fromkeys(checkpoints, node)
+
+
+def _chosen(node: Any, keys: list[str]) -> Any:
+    """What the rest of the path chooses, None where nothing stands there."""
+    for key in keys:
+        if not (isinstance(node, list) and key.isdecimal() and int(key) < len(node)):
+            return None
+        node = node[int(key)]
+    return node

@@ -7,6 +7,8 @@ estimate is not there or not defined.
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,7 +16,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from lensproof.claims.evidence import MEASURES, Estimate, Evidence, Measure, Missing, Quantity, Strict, number
+from lensproof.claims.evidence import (
+    MEASURES,
+    Estimate,
+    Evidence,
+    Experiment,
+    Measure,
+    Missing,
+    Quantity,
+    Strict,
+    number,
+)
 from lensproof.claims.published import values
 
 Level = Literal["smoke", "desk", "paper"]
@@ -75,7 +87,8 @@ def _test(quantity: Quantity, evidence: Evidence, decide: Callable[[Estimate], t
         verdict, threshold, margin = decide(estimate)
     except Missing as missing:
         return Part(quantity, "not testable", str(missing))
-    found = f"{quantity.words()} is {estimate.words()}"
+    here = f" (here layer {estimate.layer})" if isinstance(quantity.layer, str) else ""
+    found = f"{quantity.words()}{here} is {estimate.words()}"
     if math.isnan(estimate.point):
         return Part(quantity, "not testable", found, estimate)
     return Part(quantity, verdict, f"{found}; claimed: {threshold}; {WORDS[verdict]}", estimate, margin)
@@ -87,6 +100,11 @@ def _above(estimate: Estimate, threshold: float) -> tuple[Verdict, float]:
     if estimate.lo >= threshold:
         return "reproduced", margin
     return ("contradicted", margin) if estimate.hi < threshold else ("inconclusive", margin)
+
+
+def _below(estimate: Estimate, threshold: float) -> tuple[Verdict, float]:
+    """Is the whole interval at or below the threshold? With the margin."""
+    return _above(dataclasses.replace(estimate, lo=-estimate.hi, hi=-estimate.lo), -threshold)
 
 
 def _inside(estimate: Estimate, low: float, high: float) -> tuple[Verdict, float]:
@@ -125,17 +143,81 @@ class Order(Strict):
     kind: Literal["order"]
     measure: Measure
     rising: list[str] = Field(min_length=2, description="methods, the lowest first")
+    setting: str | None = None
+    experiment: Experiment | None = None
 
     def words(self, level: Level) -> str:
-        return f"layer-mean {MEASURES[self.measure]}: {' < '.join(self.rising)}, in every paired difference"
+        about = self._difference(*self.rising[:2])
+        return f"{_measured(about)}: {' < '.join(self.rising)}, in every paired difference"
 
     def decide(self, evidence: Evidence, level: Level) -> Outcome:
-        signs = [self._pair(low, high) for low, high in zip(self.rising, self.rising[1:], strict=False)]
+        pairs = zip(self.rising, self.rising[1:], strict=False)
+        signs = [Sign(kind="sign", quantity=self._difference(*pair), sign="negative") for pair in pairs]
         return _all([rule.decide(evidence, level) for rule in signs])
 
-    def _pair(self, low: str, high: str) -> Sign:
-        quantity = Quantity(measure=self.measure, method=low, reference=high, contrast="difference")
-        return Sign(kind="sign", quantity=quantity, sign="negative")
+    def _difference(self, low: str, high: str) -> Quantity:
+        return Quantity(
+            measure=self.measure, method=low, reference=high, contrast="difference", setting=self.setting,
+            experiment=self.experiment,
+        )  # fmt: skip
+
+
+class Exceeds(Strict):
+    """A measure is higher for each of some methods than for each of others, compared on the same resamples."""
+
+    kind: Literal["exceeds"]
+    measure: Measure
+    methods: list[str] = Field(min_length=1, description="the higher ones")
+    references: list[str] = Field(min_length=1, description="the lower ones")
+    settings: list[str | None] = Field(default=[None], min_length=1, description="it holds in each")
+    experiment: Experiment | None = None
+
+    def words(self, level: Level) -> str:
+        settings = " and ".join(setting for setting in self.settings if setting)
+        name = _measured(next(self._differences()).model_copy(update={"setting": settings or None}))
+        each = "each of " if len(self.methods) > 1 else ""
+        of = "each of " if len(self.references) > 1 else ""
+        return f"{name}: {each}{', '.join(self.methods)} exceeds {of}{', '.join(self.references)}, paired"
+
+    def decide(self, evidence: Evidence, level: Level) -> Outcome:
+        signs = [Sign(kind="sign", quantity=quantity, sign="positive") for quantity in self._differences()]
+        return _all([rule.decide(evidence, level) for rule in signs])
+
+    def _differences(self) -> Iterator[Quantity]:
+        for setting, method, reference in itertools.product(self.settings, self.methods, self.references):
+            yield Quantity(
+                measure=self.measure, method=method, reference=reference, contrast="difference", setting=setting,
+                experiment=self.experiment,
+            )  # fmt: skip
+
+
+def _measured(quantity: Quantity) -> str:
+    """What is compared, without the methods."""
+    about = MEASURES[quantity.measure]
+    setting = f" ({quantity.setting})" if quantity.setting else ""
+    of = f" in {quantity.experiment}" if quantity.experiment else ""
+    return f"{'layer-mean ' if about.by_layer else ''}{about.words}{setting}{of}"
+
+
+class Apart(Strict):
+    """One quantity is above another, their whole intervals: for what two experiments estimate, unpaired."""
+
+    kind: Literal["apart"]
+    higher: Quantity
+    lower: Quantity
+
+    def words(self, level: Level) -> str:
+        return f"{self.higher.words()} is above {self.lower.words()}, their intervals apart"
+
+    def decide(self, evidence: Evidence, level: Level) -> Outcome:
+        def compare(estimate: Estimate) -> tuple[Verdict, str, float]:
+            other = evidence.find(self.lower)
+            margin = min(abs(estimate.lo - other.hi), abs(estimate.hi - other.lo))
+            holds, fails = estimate.lo > other.hi, estimate.hi < other.lo
+            verdict = "reproduced" if holds else "contradicted" if fails else "inconclusive"
+            return verdict, f"above {self.lower.words()}, {other.words()}", margin
+
+        return _single(_test(self.higher, evidence, compare))
 
 
 class AtLeast(Strict):
@@ -146,13 +228,32 @@ class AtLeast(Strict):
     value: Threshold
 
     def words(self, level: Level) -> str:
-        return f"{self.quantity.words()} is at least {number(at_level(self.value, level))}"
+        return f"{self.quantity.words()} is at least {number(at_level(self.value, level))}{self.quantity.unit}"
 
     def decide(self, evidence: Evidence, level: Level) -> Outcome:
         def compare(estimate: Estimate) -> tuple[Verdict, str, float]:
             value = at_level(self.value, level)
             verdict, margin = _above(estimate, value)
-            return verdict, f"at least {number(value)}", margin
+            return verdict, f"at least {number(value)}{self.quantity.unit}", margin
+
+        return _single(_test(self.quantity, evidence, compare))
+
+
+class AtMost(Strict):
+    """A quantity is at most a value."""
+
+    kind: Literal["at_most"]
+    quantity: Quantity
+    value: Threshold
+
+    def words(self, level: Level) -> str:
+        return f"{self.quantity.words()} is at most {number(at_level(self.value, level))}{self.quantity.unit}"
+
+    def decide(self, evidence: Evidence, level: Level) -> Outcome:
+        def compare(estimate: Estimate) -> tuple[Verdict, str, float]:
+            value = at_level(self.value, level)
+            verdict, margin = _below(estimate, value)
+            return verdict, f"at most {number(value)}{self.quantity.unit}", margin
 
         return _single(_test(self.quantity, evidence, compare))
 
@@ -179,9 +280,7 @@ class Within(Strict):
     relative: Annotated[float, Field(ge=0)] = Field(default=0.0, description="tolerance as a share of the value")
 
     def words(self, level: Level) -> str:
-        tolerance = [f"{self.absolute:g}"] if self.absolute else []
-        tolerance += [f"{self.relative:.0%} of it"] if self.relative else []
-        return f"{self.quantity.words()} is the published value within {' plus '.join(tolerance)}"
+        return f"{self.quantity.words()} is the published value within {_tolerance(self.absolute, self.relative)}"
 
     def decide(self, evidence: Evidence, level: Level) -> Outcome:
         def compare(estimate: Estimate) -> tuple[Verdict, str, float]:
@@ -194,6 +293,51 @@ class Within(Strict):
             return verdict, f"{number(value)} within {number(reach)}", margin
 
         return _single(_test(self.quantity, evidence, compare))
+
+
+class Column(Strict):
+    """One column of a published table: what it measures, and how near its values must come."""
+
+    key: str | None = Field(default=None, description="its name in the table; none: methods hold their value directly")
+    measure: Measure
+    setting: str | None = None
+    absolute: Annotated[float, Field(ge=0)] = 0.0
+    relative: Annotated[float, Field(ge=0)] = 0.0
+
+
+class WithinTable(Strict):
+    """Every value of a table agrees with the paper's own for the same checkpoint."""
+
+    kind: Literal["within_table"]
+    table: str = Field(description="dotted path; below it stand the methods, and below these the columns' keys")
+    methods: list[str] = Field(min_length=1)
+    columns: list[Column] = Field(min_length=1)
+
+    def words(self, level: Level) -> str:
+        columns = ", ".join(
+            " ".join(filter(None, (MEASURES[column.measure].words, column.setting and f"({column.setting})")))
+            + f" within {_tolerance(column.absolute, column.relative)}"
+            for column in self.columns
+        )
+        return f"each published value of {self.table.partition('.')[2]}: {columns}"
+
+    def decide(self, evidence: Evidence, level: Level) -> Outcome:
+        return _all([rule.decide(evidence, level) for rule in self.rules()])
+
+    def rules(self) -> Iterator[Within]:
+        """One rule for each value."""
+        for method, column in itertools.product(self.methods, self.columns):
+            yield Within(
+                kind="within",
+                quantity=Quantity(measure=column.measure, method=method, setting=column.setting),
+                published=".".join(filter(None, (self.table, method, column.key))),
+                absolute=column.absolute,
+                relative=column.relative,
+            )
+
+
+def _tolerance(absolute: float, relative: float) -> str:
+    return " plus ".join(([f"{absolute:g}"] if absolute else []) + ([f"{relative:.0%} of it"] if relative else []))
 
 
 class Equivalence(Strict):
@@ -239,21 +383,23 @@ class Identity(Strict):
 
 
 class HalfWidthAtMost(Strict):
-    """Half of a quantity's interval is at most a published share of its value: how sharp the estimate is."""
+    """Half of a quantity's interval is at most a published width: how sharp the estimate is."""
 
     kind: Literal["half_width_at_most"]
     quantity: Quantity
-    published: str = Field(description="dotted path of the share, one for all checkpoints")
+    published: str = Field(description="dotted path of the width, one for all checkpoints")
+    share: bool = Field(default=True, description="the width is a share of the quantity's value, or in its own unit")
 
     def words(self, level: Level) -> str:
-        return f"half of the interval of {self.quantity.words()} is at most the published share of its value"
+        of = " share of its value" if self.share else " width"
+        return f"half of the interval of {self.quantity.words()} is at most the published{of}"
 
     def decide(self, evidence: Evidence, level: Level) -> Outcome:
         def compare(estimate: Estimate) -> tuple[Verdict, str, float]:
-            share = max(values(evidence.published, self.published).values())
-            half, allowed = (estimate.hi - estimate.lo) / 2, share * abs(estimate.point)
+            width = max(values(evidence.published, self.published).values())
+            half, allowed = (estimate.hi - estimate.lo) / 2, width * abs(estimate.point) if self.share else width
             verdict = "reproduced" if half <= allowed else "contradicted"
-            return verdict, f"known within {share:.0%}", abs(allowed - half)
+            return verdict, f"known within {f'{width:.0%}' if self.share else number(width)}", abs(allowed - half)
 
         return _single(_test(self.quantity, evidence, compare))
 
@@ -285,7 +431,20 @@ class AnyOf(Strict):
 
 
 Rule = Annotated[
-    Sign | Order | AtLeast | RatioAtLeast | Within | Equivalence | Identity | HalfWidthAtMost | AllOf | AnyOf,
+    Sign
+    | Order
+    | Exceeds
+    | Apart
+    | AtLeast
+    | AtMost
+    | RatioAtLeast
+    | Within
+    | WithinTable
+    | Equivalence
+    | Identity
+    | HalfWidthAtMost
+    | AllOf
+    | AnyOf,
     Field(discriminator="kind"),
 ]
 AllOf.model_rebuild()
@@ -297,6 +456,8 @@ def published_paths(rule: Rule) -> Iterator[str]:
     if isinstance(rule, AllOf | AnyOf):
         for inner in rule.rules:
             yield from published_paths(inner)
+    elif isinstance(rule, WithinTable):
+        yield from (inner.published for inner in rule.rules())
     elif isinstance(rule, Within | HalfWidthAtMost):
         yield rule.published
 

@@ -23,28 +23,42 @@ COLUMNS = (
 
 
 def evidence(
-    estimates: pd.DataFrame, published: Mapping[str, Any], tied: Mapping[str, bool] | None = None
+    estimates: pd.DataFrame,
+    published: Mapping[str, Any],
+    tied: Mapping[str, bool] | None = None,
+    experiment: str = "readings",
 ) -> list[Evidence]:
     """The evidence of each checkpoint in an estimates table.
 
     Args:
-        estimates: rows of one or more checkpoints.
+        estimates: rows of one or more checkpoints and experiments.
         published: the paper's file.
         tied: checkpoint -> whether its embeddings are tied, where known.
+        experiment: the claim's own; a checkpoint without estimates of it is left out.
 
     Raises:
         LensproofError: the table is not one of estimates.
     """
+    table = checked(estimates).astype(object)
+    names = ["reference", "contrast", "setting", "layer"]
+    table[names] = table[names].where(table[names].notna(), None)
+    return [
+        Evidence(str(name), rows.to_dict("records"), published, (tied or {}).get(str(name)), experiment)
+        for name, rows in table.groupby("checkpoint", sort=False)
+        if (rows["experiment"] == experiment).any()
+    ]
+
+
+def checked(estimates: pd.DataFrame) -> pd.DataFrame:
+    """The table, if it is one of estimates.
+
+    Raises:
+        LensproofError: a column is missing.
+    """
     missing = sorted({"checkpoint", *NAMES, *Estimate.__dataclass_fields__} - set(estimates.columns))
     if missing:
         raise LensproofError(f"the estimates lack {', '.join(missing)}: build them again with this version")
-    table = estimates.astype(object)
-    names = ["reference", "contrast", "layer"]
-    table[names] = table[names].where(table[names].notna(), None)
-    return [
-        Evidence(str(name), rows.to_dict("records"), published, (tied or {}).get(str(name)))
-        for name, rows in table.groupby("checkpoint", sort=False)
-    ]
+    return estimates
 
 
 def judge(name: str, claim: Claim, cases: Sequence[Evidence], level: Level) -> dict[str, Any]:
@@ -60,7 +74,7 @@ def judge(name: str, claim: Claim, cases: Sequence[Evidence], level: Level) -> d
         Plain types only (``workflow/schemas/claim.schema.yaml``), without provenance.
     """
     if not cases:
-        raise LensproofError(f"no estimates to judge {name} on")
+        raise LensproofError(f"no estimates to judge {name} on: give those of {claim.experiment}")
     published = cases[0].published
     return {
         "claim": name,

@@ -27,30 +27,37 @@ def command(
     published: Path,
     out: Path,
 ) -> None:
-    """Judge CLAIM on ESTIMATES (one file per checkpoint) by its rule in claims.yaml, and write a record of it."""
+    """Judge CLAIM on ESTIMATES by its rule in claims.yaml, and write a record of it.
+
+    ESTIMATES are one file per checkpoint of the claim's own experiment, and of the others that its rule or its
+    guards ask for (the readings say how good the model itself is).
+    """
+    import pandas as pd
+
     from lensproof.claims.catalogue import known, load
-    from lensproof.claims.entry import chain, entry
+    from lensproof.claims.entry import Link, chain, entry, weakest
     from lensproof.claims.models import claims
-    from lensproof.claims.verdicts import evidence, judge
+    from lensproof.claims.verdicts import checked, evidence, judge
     from lensproof.files import read_parquet, write_json
     from lensproof.provenance import record
 
     rule = claims(published)[known(claim, published)]
     facts = {**dict.fromkeys(tied, True), **dict.fromkeys(untied, False)}
     values = load(rule.paper, published)
-    cases, links = [], {}
-    for path in estimates:
-        for case in evidence(read_parquet(path), values, facts):
-            cases.append(case)
-            links[case.checkpoint] = chain(path)
-    result = judge(claim, rule, cases, level)
+    tables = {path: checked(read_parquet(path)) for path in estimates}
+    result = judge(claim, rule, evidence(pd.concat(tables.values()), values, facts, rule.experiment), level)
+    chains: dict[str, list[list[Link]]] = {}
+    for path, table in tables.items():
+        for checkpoint in table["checkpoint"].unique():
+            chains.setdefault(str(checkpoint), []).append(chain(path))
     for verdict in result["checkpoints"]:
-        found = links[verdict["checkpoint"]]
-        verdict["entry"] = entry(found)
+        found = chains[verdict["checkpoint"]]
+        verdict["entry"] = weakest(map(entry, found))
         verdict["inputs"] = [
             {"path": link.path, "sha256": link.sha256, "command": f"snakemake --cores 2 {link.path}"}
-            for link in found
+            for links in found
+            for link in links
             if link.depth < 2
         ]
-    inputs = {path.stem: path for path in estimates}
+    inputs = {"/".join(path.with_suffix("").parts[-2:]): path for path in estimates}
     write_json(out, {**result, "provenance": record("judge", inputs, level=level, tied=facts)})

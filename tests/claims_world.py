@@ -1,0 +1,238 @@
+"""Estimates made up for claims: any that a rule asks for, and those that have the paper's own values."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lensproof.claims.evidence import Evidence, Quantity
+from lensproof.claims.published import values
+from lensproof.claims.rules import (
+    AllOf,
+    AnyOf,
+    Apart,
+    AtLeast,
+    AtMost,
+    Equivalence,
+    Exceeds,
+    HalfWidthAtMost,
+    Identity,
+    Order,
+    Sign,
+    Within,
+    WithinTable,
+    at_level,
+)
+
+HALF = 1e-5
+"""Half-width of an interval that decides."""
+
+
+def row(measure="kl", method="lexframe_1", point=0.0, half=0.0, **more) -> dict[str, Any]:
+    """A row of estimates around ``point``."""
+    names = {"checkpoint": "toy", "experiment": "readings", "reference": None, "contrast": None, "setting": None}
+    sample = {"n": 640, "clusters": 64, "layers": 7, "resamples": 1000, "level": 0.95, "seed": 0, "unit": "nats"}
+    ends = {"lo": point - half, "hi": point + half, "numerator": math.nan, "layer": None}
+    return {**names, **sample, **ends, "measure": measure, "method": method, "point": point, **more}
+
+
+def accuracy(point: float, depth: int) -> dict[str, Any]:
+    """How often the model itself is right, which also says how many layers it has."""
+    return row("accuracy", "model", point, 0.005, layer=depth)
+
+
+# -- what a rule asks for
+
+
+@dataclass
+class Asked:
+    """Where a rule wants an estimate, and how wide its interval may be."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    width: float = math.inf
+
+    def meets(self, other: Asked) -> Asked:
+        return Asked(max(self.low, other.low), min(self.high, other.high), min(self.width, other.width))
+
+    @property
+    def point(self) -> float:
+        if math.isinf(self.low) and math.isinf(self.high):
+            return 1.0
+        if math.isinf(self.low) or math.isinf(self.high):
+            return self.low + 0.5 if math.isinf(self.high) else self.high - 0.5
+        return (self.low + self.high) / 2
+
+
+def leaves(rule) -> Iterator[Any]:
+    """The rules that hold estimates against thresholds, inside any rule."""
+    if isinstance(rule, AllOf | AnyOf):
+        yield from itertools.chain.from_iterable(map(leaves, rule.rules))
+    elif isinstance(rule, WithinTable):
+        yield from rule.rules()
+    elif isinstance(rule, Order):
+        for low, high in itertools.pairwise(rule.rising):
+            yield _positive(rule.measure, high, low, rule.setting, rule.experiment)
+    elif isinstance(rule, Exceeds):
+        for setting, method, reference in itertools.product(rule.settings, rule.methods, rule.references):
+            yield _positive(rule.measure, method, reference, setting, rule.experiment)
+    else:
+        yield rule
+
+
+def _positive(measure, method, reference, setting, experiment) -> Sign:
+    about = {"measure": measure, "method": method, "reference": reference, "setting": setting}
+    quantity = Quantity(**about, experiment=experiment, contrast="difference")
+    return Sign(kind="sign", quantity=quantity, sign="positive")
+
+
+def asks(leaf, published: Mapping[str, Any], checkpoint: str, level: str) -> dict[Quantity, Asked]:
+    """What one leaf asks of the estimates that it looks at."""
+    if isinstance(leaf, Apart):
+        return {leaf.higher: Asked(low=0.55), leaf.lower: Asked(high=0.45)}
+    return {leaf.quantity: _asked(leaf, published, checkpoint, level)}
+
+
+def _asked(leaf, published, checkpoint, level) -> Asked:
+    match leaf:
+        case Sign():
+            return Asked(low=1e-3) if leaf.sign == "positive" else Asked(high=-1e-3)
+        case AtMost():
+            return Asked(high=at_level(leaf.value, level))
+        case AtLeast():
+            return Asked(low=at_level(leaf.value, level))
+        case Within():
+            value = values(published, leaf.published)[checkpoint]
+            reach = leaf.absolute + leaf.relative * abs(value)
+            return Asked(value - reach, value + reach)
+        case Equivalence():
+            return Asked(-at_level(leaf.margin, level), at_level(leaf.margin, level))
+        case Identity():
+            return Asked(leaf.value, leaf.value, width=at_level(leaf.tolerance, level))
+        case HalfWidthAtMost():
+            return Asked(width=max(values(published, leaf.published).values()))
+    raise TypeError(f"no world is known for a rule of kind {leaf.kind}")
+
+
+def spoilt(leaf, asked: Asked) -> tuple[float, float]:
+    """Point and half-width of an estimate that a leaf must reject."""
+    if isinstance(leaf, HalfWidthAtMost):
+        return asked.point, 10 * asked.width + 1
+    away = asked.low - 2 if math.isfinite(asked.low) else asked.high + 2
+    return away, HALF
+
+
+# -- the paper's own values as estimates
+
+
+def paper_rows(published: Mapping[str, Any], checkpoint: str, half: float = HALF, accurate: float = 0.4) -> list[dict]:
+    """Every value that the paper states for one of its checkpoints, as the estimates would hold it.
+
+    Differences between methods, and between settings, follow from the values.
+    """
+    at = list(published["checkpoints"]).index(checkpoint)
+    depth = published["checkpoints"][checkpoint]["layers"]
+    rows = [accuracy(accurate, depth)]
+
+    def add(experiment, measure, method, value, **more):
+        rows.append(row(measure, method, value, half, experiment=experiment, checkpoint=checkpoint, **more))
+
+    def contrasts(experiment, measure, points, **more):
+        for method, value in points.items():
+            add(experiment, measure, method, value, **more)
+        for (reference, low), (method, high) in itertools.combinations(points.items(), 2):
+            about = {"reference": reference, **more}
+            add(experiment, measure, method, high - low, contrast="difference", **about)
+            if experiment == "readings" and measure == "kl":
+                add(experiment, measure, method, 1 - high / low, contrast="relative_drop", **about)
+                add(experiment, measure, method, 1.0, contrast="share_lower", **about)
+
+    def column(table, key=None):
+        lines = {name: line for name, line in published[table].items() if name not in ("columns", "note")}
+        if key:
+            lines = {name: line[key] for name, line in lines.items() if isinstance(line, dict) and key in line}
+        return {name: line[at] for name, line in lines.items()}
+
+    text = {name: value[at] if isinstance(value, list) else value for name, value in published["text"].items()}
+    for measure in ("kl", "top1", "ece"):
+        contrasts("readings", measure, column("table1", measure))
+    add("readings", "ece", "model", text["model_ece"], layer=depth)
+    for method, value in column("table1", "ece").items():
+        gap = value - text["model_ece"]
+        add("readings", "ece", method, gap, reference="model", contrast="difference")
+    embedding, mean = text["order1_top1_at_embedding"], column("table1", "top1")["lexframe_1"]
+    add("readings", "top1", "lexframe_1", embedding, layer=0)
+    add("readings", "top1", "lexframe_1", mean - embedding, layer=0, contrast="layer_mean_minus_layer")
+
+    relaxation = published["relaxation"]
+    if checkpoint == "olmo3-7b":
+        for method in ("logit_lens", "jacobian_lens"):
+            add("directions", "angle", method, text[f"angle_{method}_layer16_olmo_degrees"], layer=16)
+            add("directions", "angle", method, text["angle_layer28_olmo_min_degrees"], layer=28)
+    else:
+        plateau = relaxation["plateau_smollm3"]
+        for layer in plateau["layers"]:
+            add("coherence", "cosine", "fixed_direction_ceiling", plateau["sqrt_coherence"], layer=layer)
+    add("directions", "cosine", "lexframe_1", text["order1_cosine_mid_depth"], layer=depth // 2)
+    add("directions", "cosine", "lexframe_1", text["order1_cosine_layer_mean"])
+    add("coherence", "cosine", "fixed_direction_ceiling", text["fixed_direction_ceiling_mid_depth"], layer=depth // 2)
+    product = text["readout_state_inner_product_vs_centred_logit_correlation"]
+    add("directions", "inner_product", "native_readout", product)
+    add("directions", "relaxation_share", "lexframe_1", relaxation["share_per_layer"][at])
+    add("directions", "relaxation_r2", "lexframe_1", relaxation["exponential_fit_r2"][at])
+
+    rank = column("table2")
+    embedding = rank.pop("lexframe_1_at_embedding")
+    contrasts("substitution", "spearman", rank)
+    reading = ("substitution", "spearman", "lexframe_1_reading_kl")
+    add(*reading, embedding, layer=0)
+    gap = rank["lexframe_1_reading_kl"] - embedding
+    add(*reading, gap, layer=0, contrast="layer_mean_minus_layer")
+    contrasts("composition", "success", column("table3"))
+    for measure in ("kl", "top1"):
+        contrasts("decomposition", measure, column("table4", measure))
+    for measure, key in (("reach", "reach"), ("side", "side_nats"), ("clean", "clean")):
+        contrasts("steering", measure, column("table5", key))
+    components = {name: column("table6", name) for name in ("layer", "attention", "mlp")}
+    for setting, points in components.items():
+        contrasts("attribution", "pearson", points, setting=setting)
+    difference, linear = (
+        {name: components[name][method] for name in components} for method in ("lexframe_1_difference", "native_linear")
+    )
+    gap = difference["mlp"] - linear["mlp"] - difference["attention"] + linear["attention"]
+    about = {"reference": "native_linear", "contrast": "difference", "setting": "mlp_minus_attention"}
+    add("attribution", "pearson", "lexframe_1_difference", gap, **about)
+    for measure in ("settled", "skipped"):
+        contrasts("exits", measure, column("table7", measure))
+    for method, value in column("table7", "settled").items():
+        add("exits", "settled_minus_skipped", method, value - column("table7", "skipped")[method])
+    for measure in ("kl", "cosine", "attribution"):
+        contrasts("stand_ins", measure, column("table8", measure))
+    low, high = published["table8"]["three_disjoint_calibrations_kl_range"][at]
+    add("stand_ins", "kl", "mean_and_regression", 2 * (high - low) / (high + low), contrast="relative_range")
+
+    for method, name in (("logit_lens", "logit_lens"), ("lexframe_1", "order1")):
+        first, last = published["training"][f"{name}_kl_first_to_last"][at]
+        for setting, value in (("initial", first), (None, last), ("trained_minus_initial", last - first)):
+            add("training", "kl", method, value, setting=setting)
+    least = published["training"]["order1_top1_min_trained"][at]
+    add("training", "top1", "lexframe_1", least, setting="least_of_trained")
+    for method, pairs in published["long_context"].items():
+        short, long = list(pairs.values())[at]
+        for setting, value in (("128", short), ("1024", long), ("1024_minus_128", long - short)):
+            add("long_context", "kl", method, value, setting=setting)
+    if checkpoint == "olmo3-7b":
+        for method, layer in published["table9"]["first_read_guardian"].items():
+            add("examples", "first_layer", method, layer, setting="paper")
+        add("examples", "probability", "model", published["table9"]["model_top"]["Guardian"], setting="paper")
+    add("costs", "time_ratio", "jacobian_lens", text["jacobian_fit_over_calibrate_and_read_orders_0_to_2"])
+    return rows
+
+
+def paper_evidence(published, checkpoint: str, experiment: str, **about) -> Evidence:
+    """The paper's values as the evidence on a claim of ``experiment``."""
+    tied = published["checkpoints"][checkpoint]["tied_embeddings"]
+    return Evidence(checkpoint, paper_rows(published, checkpoint, **about), published, tied, experiment)
