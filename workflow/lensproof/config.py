@@ -171,6 +171,22 @@ class Every(Strict):
 Layers = Literal["all"] | Every | list[Annotated[int, Field(ge=0)]]
 
 
+def chosen_layers(chosen: str | Every | Mapping[str, int] | list[int], depth: int) -> list[int]:
+    """``all`` (0 .. L), ``{every: n}`` (0, n, 2n, ... below L), or the layers themselves.
+
+    Raises:
+        LensproofError: a layer that a model of ``depth`` blocks does not have.
+    """
+    if chosen == "all":
+        return list(range(depth + 1))
+    if isinstance(chosen, Every | Mapping):
+        return list(range(0, depth, chosen.every if isinstance(chosen, Every) else chosen["every"]))
+    for layer in chosen:
+        if not 0 <= layer <= depth:
+            raise LensproofError(f"layer {layer} is out of range: the model has layers 0 to {depth}")
+    return list(chosen)
+
+
 class Sampled(Strict):
     """What every experiment on sampled text says: how much of it, and at which layers."""
 
@@ -435,6 +451,28 @@ def _explain(error: ValidationError) -> str:
         return f"config: {key} is missing"
     value = "" if isinstance(first["input"], (dict, list)) else f" (it is {first['input']!r})"
     return f"config: {message}" if key == "config" else f"config: {key}: {message}{value}"
+
+
+def asked_for(config: Config) -> dict[str, dict[str, tuple[str, int]]]:
+    """File of sequences -> key of the configuration -> role and number of sequences that it must hold."""
+    files: dict[str, dict[str, tuple[str, int]]] = {}
+    for name in config.checkpoints:
+        own = files.setdefault(f"results/sequences/{name}/{config.corpus}.parquet", {})
+        own["calibration.sequences"] = ("calibration", config.calibration.sequences)
+        own["jacobian_lens.prompts"] = ("lens", config.jacobian_lens.prompts)
+        own["readings.sequences"] = ("test", config.sequences(name))
+        for experiment in set(Experiments.model_fields) - {"examples", "long_context"}:
+            own[f"experiments.{experiment}.sequences"] = ("test", config.experiments.sizes(experiment, name)[0])
+        texts = config.experiments.stand_ins.calibrations * config.calibration.sequences
+        own["experiments.stand_ins.calibrations"] = ("calibration", texts)
+        long = config.experiments.long_context
+        file = files.setdefault(f"results/sequences/{name}/{long.corpus}/{long.long}.parquet", {})
+        file["experiments.long_context.sequences"] = ("test", config.experiments.sizes("long_context", name)[0])
+        trained = config.experiments.translators
+        file = files.setdefault(f"results/sequences/{name}/{trained.corpus}.parquet", {})
+        file["experiments.translators.tokens"] = ("calibration", -(-trained.budget(name) // config.sequence_length))
+        file["experiments.translators.sequences"] = ("test", config.experiments.sizes("translators", name)[0])
+    return files
 
 
 def config_hash(config: Mapping[str, Any]) -> str:

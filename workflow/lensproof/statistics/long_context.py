@@ -1,0 +1,70 @@
+"""Estimates of the ``long_context`` experiment: long sequences against short ones (LexFrame appendix B, figure 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from lensproof.statistics.means import means
+from lensproof.statistics.sample import Sample
+from lensproof.statistics.table import Row, between, contrasted, finish, of_mean, row
+
+BINS = 8
+"""Parts of equal width that positions of a sequence are gathered in."""
+
+
+def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: int) -> pd.DataFrame:
+    """KL and Top-1 for each length of sequence, as a whole and by position.
+
+    Args:
+        observations: trials of one checkpoint.
+        resamples: bootstrap resamples over documents, the same for every length.
+        level: of the intervals, 0.95 for 95%.
+        seed: of the resamples.
+
+    Returns:
+        ``setting`` is the length (``1024``), a part of it (``1024:128-255``: positions, both ends in it; layer means
+        only), or ``1024-128``: the longest less the shortest, layer means only.
+    """
+    sample = Sample.of(observations, resamples=resamples, level=level, seed=seed, needs=("length", "kl", "agrees"))
+    return finish(sample, "long_context", _rows(sample, observations))
+
+
+def _rows(sample: Sample, observations: pd.DataFrame) -> Iterator[Row]:
+    depth = _depth(observations)
+    for measure, column, unit in (("kl", "kl", "nats"), ("top1", "agrees", "share")):
+        whole = {}
+        for length, trials in observations.groupby("length"):
+            whole[length] = means(sample, trials, column)
+            yield from contrasted(sample, measure, unit, whole[length], depth=depth, setting=str(length))
+            yield from _by_position(sample, trials, int(length), measure, column, unit, depth)
+        short, long = min(whole), max(whole)
+        for method in whole[long] if short < long else ():
+            ends = [between(whole[length][method], depth) for length in (long, short)]
+            if ends[0].layers:
+                gap = ends[0].mean() - ends[1].mean()
+                common = {"measure": measure, "unit": unit, "setting": f"{long}-{short}", **of_mean(ends[0])}
+                yield row(sample, method, gap, **common)
+
+
+def _by_position(
+    sample: Sample, trials: pd.DataFrame, length: int, measure: str, column: str, unit: str, depth: int | None
+) -> Iterator[Row]:
+    width = max(1, length // BINS)
+    for part, inside in trials.groupby(np.minimum(trials["position"] // width, BINS - 1)):
+        last = length - 1 if part == BINS - 1 else (part + 1) * width - 1
+        setting = f"{length}:{part * width}-{last}"
+        for method, values in means(sample, inside, column).items():
+            middle = between(values, depth)
+            if middle.layers:
+                common = {"measure": measure, "unit": unit, "setting": setting, **of_mean(middle)}
+                yield row(sample, method, middle.mean(), **common)
+
+
+def _depth(observations: pd.DataFrame) -> int | None:
+    """L where layer L was read: there the logit lens is the model itself."""
+    top = observations["layer"].max()
+    own = observations[(observations["layer"] == top) & (observations["method"] == "logit_lens")]
+    return int(top) if (own["kl"] < 1e-6).all() else None
