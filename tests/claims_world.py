@@ -216,7 +216,7 @@ def paper_rows(published: Mapping[str, Any], checkpoint: str, half: float = HALF
 
     for method, name in (("logit_lens", "logit_lens"), ("lexframe_1", "order1")):
         first, last = published["training"][f"{name}_kl_first_to_last"][at]
-        for setting, value in (("initial", first), (None, last), ("trained_minus_initial", last - first)):
+        for setting, value in (("initial", first), ("trained", last), ("trained_minus_initial", last - first)):
             add("training", "kl", method, value, setting=setting)
     least = published["training"]["order1_top1_min_trained"][at]
     add("training", "top1", "lexframe_1", least, setting="least_of_trained")

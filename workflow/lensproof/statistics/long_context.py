@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from lensproof.statistics.means import means
-from lensproof.statistics.sample import Sample
+from lensproof.statistics.sample import ByLayer, Sample
 from lensproof.statistics.table import Row, between, contrasted, finish, of_mean, row
 
 BINS = 8
@@ -26,7 +26,8 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
 
     Returns:
         ``setting`` is the length (``1024``), a part of it (``1024:128-255``: positions, both ends in it; layer means
-        only), or ``1024-128``: the longest less the shortest, layer means only.
+        only), ``1024_minus_128`` (the longest less the shortest) or ``late_minus_early`` (the second half of the longest
+        less its first half), layer means only.
     """
     sample = Sample.of(observations, resamples=resamples, level=level, seed=seed, needs=("length", "kl", "agrees"))
     return finish(sample, "long_context", _rows(sample, observations))
@@ -40,13 +41,24 @@ def _rows(sample: Sample, observations: pd.DataFrame) -> Iterator[Row]:
             whole[length] = means(sample, trials, column)
             yield from contrasted(sample, measure, unit, whole[length], depth=depth, setting=str(length))
             yield from _by_position(sample, trials, int(length), measure, column, unit, depth)
+        common = {"measure": measure, "unit": unit}
         short, long = min(whole), max(whole)
-        for method in whole[long] if short < long else ():
-            ends = [between(whole[length][method], depth) for length in (long, short)]
-            if ends[0].layers:
-                gap = ends[0].mean() - ends[1].mean()
-                common = {"measure": measure, "unit": unit, "setting": f"{long}-{short}", **of_mean(ends[0])}
-                yield row(sample, method, gap, **common)
+        if short < long:
+            yield from _gap(sample, whole[long], whole[short], depth, **common, setting=f"{long}_minus_{short}")
+        trials = observations[observations["length"] == long]
+        early, late = (trials[(trials["position"] >= long // 2) == half] for half in (False, True))
+        ends = (means(sample, part, column) for part in (late, early))
+        yield from _gap(sample, *ends, depth, **common, setting="late_minus_early")
+
+
+def _gap(
+    sample: Sample, more: dict[str, ByLayer], less: dict[str, ByLayer], depth: int | None, **common: str
+) -> Iterator[Row]:
+    """Layer mean of each method in one part of the trials less that in another."""
+    for method in more:
+        one, other = between(more[method], depth), between(less[method], depth)
+        if one.layers:
+            yield row(sample, method, one.mean() - other.mean(), **common, **of_mean(one))
 
 
 def _by_position(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
 
 from lensproof.errors import LensproofError
 from lensproof.statistics.means import means
 from lensproof.statistics.sample import ByLayer, Sample
-from lensproof.statistics.table import Row, contrasted, finish, of_mean, row
+from lensproof.statistics.table import Row, between, contrasted, finish, of_mean, row
 
-CHANGE = "trained_minus_initial"
+ROLES = ("initial", "trained", "least_of_trained", "trained_minus_initial")
+"""Settings that are no checkpoint's name: a series' first checkpoint, its last, the least value of those after the
+first, and the last less the first. Layer means only."""
 
 
 def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: int) -> pd.DataFrame:
@@ -25,7 +28,7 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
 
     Returns:
         Rows of the series' last checkpoint; ``setting`` is the checkpoint that was read, in the order of training, or
-        ``trained_minus_initial``.
+        one of :data:`ROLES`.
 
     Raises:
         LensproofError: there is only one checkpoint.
@@ -46,19 +49,16 @@ def _rows(sample: Sample, observations: pd.DataFrame, series: list[str]) -> Iter
         for name, values in found.items():
             depth = max(values["logit_lens"].layers)
             yield from contrasted(sample, measure, unit, values, depth=depth, setting=name)
-        yield from _change(sample, measure, unit, found[series[0]], found[series[-1]])
+        yield from _roles(sample, measure, unit, [found[name] for name in series])
 
 
-def _change(
-    sample: Sample, measure: str, unit: str, first: dict[str, ByLayer], last: dict[str, ByLayer]
-) -> Iterator[Row]:
-    """Layer mean at the end of training less that at its start."""
-    for method in last:
-        if method not in first:
+def _roles(sample: Sample, measure: str, unit: str, found: list[dict[str, ByLayer]]) -> Iterator[Row]:
+    """What a claim asks of a series without knowing its checkpoints' names."""
+    depth = max(found[-1]["logit_lens"].layers)
+    for method in found[-1]:
+        middles = [between(values[method], depth) for values in found if method in values]
+        if len(middles) < len(found) or not middles[0].layers or len({middle.layers for middle in middles}) > 1:
             continue
-        depth = max(first["logit_lens"].layers)
-        middle = [layer for layer in last[method].layers if layer in first[method].layers and 0 < layer < depth]
-        if middle:
-            ends = last[method].at(middle), first[method].at(middle)
-            change = ends[0].mean() - ends[1].mean()
-            yield row(sample, method, change, measure=measure, unit=unit, setting=CHANGE, **of_mean(ends[0]))
+        first, *later = (middle.mean() for middle in middles)
+        for role, draws in zip(ROLES, (first, later[-1], np.min(later, axis=0), later[-1] - first), strict=True):
+            yield row(sample, method, draws, measure=measure, unit=unit, setting=role, **of_mean(middles[-1]))
