@@ -32,7 +32,10 @@ from lensproof.statistics.trials import Trials
 
 AGREEMENT = 0.95
 """With the model, at which the threshold is set."""
-UNITS = {"settled": "share of layers", "skipped": "share of layers", "agreement": "share", "threshold": "probability"}
+UNITS = {
+    "settled": "share of layers", "skipped": "share of layers", "settled_minus_skipped": "share of layers",
+    "agreement": "share", "threshold": "probability",
+}  # fmt: skip
 BLOCK = 2**22
 """Numbers in one temporary array of the resamples."""
 
@@ -71,7 +74,8 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
 
     Returns:
         One row per estimate (``workflow/schemas/estimates.schema.yaml``). Measures: ``settled``; ``skipped``,
-        ``agreement`` and ``threshold`` of the exit. ``n`` counts positions, those of the tested half for the exit.
+        ``agreement`` and ``threshold`` of the exit; ``settled_minus_skipped``, both on the tested half. ``n`` counts
+        positions, those of the tested half for the exit.
         ``threshold`` is 1 also where no confidence reaches the agreement, so that everything runs.
 
     Raises:
@@ -88,11 +92,13 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     found: dict[str, dict[str, np.ndarray]] = {measure: {} for measure in UNITS}
     for method, grid in grids.items():
         found["settled"][method] = settled(grid, sample.weights, depth)
-        exits = threshold_exit(*(grid.part(half) for half in halves), *drawn, depth)
+        parts = [grid.part(half) for half in halves]
+        exits = threshold_exit(*parts, *drawn, depth)
+        found["settled_minus_skipped"][method] = settled(parts[1], drawn[1], depth) - exits.skipped
         for measure, draws in exits._asdict().items():
             found[measure][method] = draws
     read = next(iter(grids.values())).document  # the same positions by every method
-    n = {"settled": len(read)} | dict.fromkeys(Exit._fields, int(np.isin(read, halves[1]).sum()))
+    n = dict.fromkeys(UNITS, int(np.isin(read, halves[1]).sum())) | {"settled": len(read)}
     layers = max(len(grid.layers) for grid in grids.values())
     pairs = {"settled": "all", "skipped": "all"}
     return finish(

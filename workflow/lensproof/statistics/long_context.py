@@ -26,8 +26,8 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
 
     Returns:
         ``setting`` is the length (``1024``), a part of it (``1024:128-255``: positions, both ends in it; layer means
-        only), ``1024_minus_128`` (the longest less the shortest) or ``late_minus_early`` (the second half of the longest
-        less its first half), layer means only.
+        only), ``1024_minus_128``: the longest less the shortest, or ``late_minus_early``: second half of the longest
+        less its first half, layer means only.
     """
     sample = Sample.of(observations, resamples=resamples, level=level, seed=seed, needs=("length", "kl", "agrees"))
     return finish(sample, "long_context", _rows(sample, observations))
