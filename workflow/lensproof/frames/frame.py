@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lensproof.checkpoints.anatomy.decoder import Decoder, chain
+from lensproof.checkpoints.anatomy.decoder import Decoder
 from lensproof.checkpoints.anatomy.parts import Linearised
 from lensproof.frames.flow import Stand, prefixes
 from lensproof.streams.replay import advance, remember
@@ -71,39 +71,99 @@ class Frame:
 
     def linearise(self, x: Tensor, at: Tensor) -> Linearised:
         """J at every row: ``vjp`` takes ``[R, C, d]`` at the output to the state, ``jvp`` the other way."""
-        steps, last = self._steps(x, at)
-        norm = self.decoder.final_norm
-        if steps is None or not hasattr(norm, "linearise"):
-            return by_autograd(partial(self.normed, at=at), x)
-        return chain([*steps, norm.linearise(last)])
-
-    def _steps(self, x: Tensor, at: Tensor) -> tuple[list[Linearised] | None, Tensor]:
-        """One derivative per block, and the last-layer states; None where a block has no hand-written derivative."""
-        self._refuse_first(at)
-        steps = []
-        for index in range(self.layer, self.decoder.depth):
-            block = self.decoder.blocks[index]
-            if block.shares is not None or not hasattr(block, "linearise_at"):
-                return None, x
-            if self.memories is None:
-                attention = partial(_linear, self.typical, index)
-            else:
-                attention = block.attention_at(at, self.memories[index])
-            x, step = block.linearise_at(x, attention)
-            steps.append(step)
-        return steps, x
+        return linearise([self], x[None], at)
 
     def jacobian(self, x: Tensor, at: Tensor, batch: int = 64) -> Tensor:
-        """J ``[R, d, d]`` in float32, entry ``[i, j]`` the derivative of output i by input j; ``batch`` rows of it at
-        once."""
-        width = self.decoder.width
-        back = self.linearise(x, at).vjp
-        eye = torch.eye(width, dtype=x.dtype, device=x.device)
-        return torch.cat([back(part.expand(len(x), *part.shape)) for part in eye.split(batch)], 1).float()
+        """J ``[R, d, d]`` in float32; see :func:`jacobians`."""
+        return jacobians([self], x[None], at, batch)[0]
 
     def readouts(self, x: Tensor, at: Tensor, covectors: Tensor) -> Tensor:
         """J' c ``[R, C, d]`` for covectors ``[C, d]`` shared by all rows, or ``[R, C, d]``."""
         return self.linearise(x, at).vjp(covectors.expand(len(x), *covectors.shape[-2:]))
+
+
+def linearise(frames: Sequence[Frame], x: Tensor, at: Tensor) -> Linearised:
+    """J of several frames of one order and one sequence at once: each block runs once, with the rows of all of them.
+
+    Args:
+        frames: F frames at rising layers, as :func:`frames` gives them.
+        x: their states ``[F, R, d]``.
+        at: positions ``[R]``.
+
+    Returns:
+        Maps of ``[F R, C, d]``, the rows of a frame side by side: ``vjp`` from the output to the states, ``jvp`` the
+        other way.
+    """
+    decoder = frames[0].decoder
+    steps, last = _steps(frames, x, at)
+    if steps is None or not hasattr(decoder.final_norm, "linearise"):
+        return _side_by_side([by_autograd(partial(f.normed, at=at), rows) for f, rows in zip(frames, x, strict=True)])
+    norm = decoder.final_norm.linearise(last)
+
+    def vjp(cotangent: Tensor) -> Tensor:
+        cotangent = norm.vjp(cotangent)
+        for rows, step in reversed(steps):
+            cotangent[:rows] = step.vjp(cotangent[:rows])
+        return cotangent
+
+    def jvp(tangent: Tensor) -> Tensor:
+        tangent = tangent.clone()
+        for rows, step in steps:
+            tangent[:rows] = step.jvp(tangent[:rows])
+        return norm.jvp(tangent)
+
+    return Linearised(vjp, jvp)
+
+
+def jacobians(frames: Sequence[Frame], x: Tensor, at: Tensor, batch: int = 64) -> Tensor:
+    """J of several frames ``[F, R, d, d]`` in float32, entry ``[i, j]`` the derivative of output i by input j.
+
+    Args:
+        frames, x, at: as for :func:`linearise`.
+        batch: outputs differentiated at once; it changes memory and speed, not the result.
+    """
+    back = linearise(frames, x, at).vjp
+    eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+    rows = len(frames) * len(at)
+    found = torch.cat([back(part.expand(rows, *part.shape)) for part in eye.split(batch)], 1)
+    return found.unflatten(0, (len(frames), -1)).float()
+
+
+def _steps(frames: Sequence[Frame], x: Tensor, at: Tensor) -> tuple[list[tuple[int, Linearised]] | None, Tensor]:
+    """For each block from the lowest frame's layer on, how many rows have met it and its derivative there; and the
+    rows' last-layer states ``[F R, d]``. None where a block has no hand-written derivative."""
+    decoder, first, steps = frames[0].decoder, frames[0], []
+    first._refuse_first(at)
+    rows = x.flatten(0, 1).clone()
+    for index in range(first.layer, decoder.depth):
+        block = decoder.blocks[index]
+        if block.shares is not None or not hasattr(block, "linearise_at"):
+            return None, rows
+        joined = [frame for frame in frames if frame.layer <= index]
+        met = len(joined) * len(at)
+        if first.memories is None:
+            attention = partial(_linear, first.typical, index)
+        else:
+            attention = block.attention_at(at, _stacked([frame.memories[index] for frame in joined]))
+        rows[:met], step = block.linearise_at(rows[:met], attention)
+        steps.append((met, step))
+    return steps, rows
+
+
+def _stacked(memories: Sequence[Any]) -> Any:
+    """One memory for the rows of several frames; the same one serves all if they share it."""
+    if all(memory is memories[0] for memory in memories):
+        return memories[0]
+    return type(memories[0])(*(torch.cat(parts) for parts in zip(*memories, strict=True)))
+
+
+def _side_by_side(maps: Sequence[Linearised]) -> Linearised:
+    """Derivatives of as many groups of rows."""
+
+    def all_of(name: str, x: Tensor) -> Tensor:
+        return torch.cat([getattr(map_, name)(rows) for map_, rows in zip(maps, x.chunk(len(maps)), strict=True)])
+
+    return Linearised(partial(all_of, "vjp"), partial(all_of, "jvp"))
 
 
 def _linear(stand: Stand, index: int, y: Tensor) -> tuple[Tensor, Linearised]:
@@ -157,12 +217,12 @@ def native_readouts(decoder: Decoder, states: Tensor, at: Tensor, covectors: Ten
     """
     frame = frames(decoder, states, math.inf, [0])[0]
     x = states[0, at]
-    steps, last = frame._steps(x, at)
+    steps, last = _steps([frame], x[None], at)
     norm, cotangent = decoder.final_norm, covectors.expand(len(x), *covectors.shape[-2:])
     if steps is None or not hasattr(norm, "linearise"):
         return _native_by_autograd(frame, x, at, cotangent)
     found = [norm.linearise(last).vjp(cotangent)]
-    for step in reversed(steps):
+    for _, step in reversed(steps):
         found.append(step.vjp(found[-1]))
     return torch.stack(found[::-1])
 

@@ -150,11 +150,13 @@ class SoftmaxBlock:
         return self.finish(x, a), self._through(x, a, through.vjp, through.jvp)
 
     def attention_at(self, at: Tensor, memory: Memory) -> Callable[[Tensor], tuple[Tensor, Linearised]]:
-        """The model's own attention of rows at ``at`` ``[R]``, in the form that :meth:`linearise_at` takes."""
+        """The model's own attention in the form that :meth:`linearise_at` takes: rows at ``at`` ``[R]``, or ``[B R]``
+        rows, those of a sequence side by side, where ``memory`` holds B sequences or all share one."""
 
         def attention(y: Tensor) -> tuple[Tensor, Linearised]:
-            a, through = self.attention.linearise_at(y[None], at, memory, self.attention.keys_values(y[None], at))
-            return a[0], through
+            y = y.unflatten(0, (-1, len(at)))
+            a, through = self.attention.linearise_at(y, at, memory, self.attention.keys_values(y, at))
+            return a.flatten(0, 1), through
 
         return attention
 
