@@ -15,7 +15,18 @@ from lensproof.checkpoints.anatomy.decoder import AutogradBlock, Decoder
 from lensproof.config import RandomSource
 from lensproof.specimens.tiny import draw, random_model
 
-ARCHITECTURES = ("llama", "gemma3_text", "smollm3", "olmo3", "phi3", "gpt_neox", "gemma4_text", "gemma4_text/large", "qwen3_5_text")
+ARCHITECTURES = (
+    "llama",
+    "gemma3_text",
+    "smollm3",
+    "olmo3",
+    "phi3",
+    "gpt_neox",
+    "gpt_neox/sequential",
+    "gemma4_text",
+    "gemma4_text/large",
+    "qwen3_5_text",
+)
 
 VARIANTS: dict[str, dict] = {
     # As the large ones have it: keys are values on the full layers, all blocks have their own, and no third write.
@@ -25,7 +36,8 @@ VARIANTS: dict[str, dict] = {
         "hidden_size_per_layer_input": 0,
         "num_kv_shared_layers": 0,
         "use_double_wide_mlp": False,
-    }
+    },
+    "gpt_neox/sequential": {"use_parallel_residual": False},
 }
 """Settings that an architecture is tested with besides its own, under its name and theirs."""
 
@@ -79,10 +91,10 @@ RELEASED = {
 
 
 @cache
-def tiny(architecture: str, seed: int = 0, **sizes) -> Decoder:
+def tiny(architecture: str, seed: int = 0, precision: torch.dtype = torch.float32, **sizes) -> Decoder:
     """A tiny random model; its windowed layers see 16 positions."""
     spec = RandomSource(kind="random", architecture=architecture.split("/")[0], seed=seed, **sizes)
-    return take_apart(random_model(spec, **VARIANTS.get(architecture, {})))
+    return take_apart(random_model(spec, **VARIANTS.get(architecture, {})).to(precision))
 
 
 @cache
@@ -109,21 +121,35 @@ def layers(decoder: Decoder) -> torch.nn.ModuleList:
 def last_states(decoder: Decoder, ids: torch.Tensor, layer: int, states: torch.Tensor) -> torch.Tensor:
     """The last block's output ``[B, T, d]`` in transformers' own run on ``ids``, with the states of one layer
     replaced by ``states``."""
-    blocks, seen = layers(decoder), [states]
-    hooks = [blocks[-1].register_forward_hook(lambda module, given, output: seen.append(output))]
-    if layer < decoder.depth:
-        hooks.append(blocks[layer].register_forward_pre_hook(lambda module, given: (states, *given[1:])))
-    try:
-        decoder.model(ids)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return seen[-1] if layer < decoder.depth else states
+    if layer == decoder.depth:
+        return states
+    blocks, seen = layers(decoder), []
+    replace = blocks[layer].register_forward_pre_hook(lambda module, given: (states, *given[1:]))
+    capture = blocks[-1].register_forward_hook(lambda module, given, output: seen.append(output))
+    decoder.model(ids)
+    replace.remove()
+    capture.remove()
+    return seen[0]
+
+
+def memory(decoder: Decoder, states: torch.Tensor, index: int, length: int = 0):
+    """What block ``index`` is given beside states at positions ``length`` .. T-1 of sequences with the residual states
+    ``[L + 1, B, T, d]``: what it keeps of those before, or all that the block keeps whose keys and values it uses."""
+    block = decoder.blocks[index]
+    if block.shares is not None:
+        return decoder.blocks[block.shares].remember(states[block.shares])
+    return block.remember(states[index][:, :length]) if length else None
 
 
 def tokens(rows: int, length: int, vocabulary: int = 300, seed: int = 0) -> torch.Tensor:
     """Random ids ``[rows, length]``."""
     return torch.randint(0, vocabulary, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def rounding(decoder: Decoder) -> float:
+    """Up to where our run and transformers' own agree, relative to the norm: some sum in another order there, and
+    small random models let the difference grow."""
+    return {"Gemma4ForCausalLM": 1e-4, "Qwen3_5ForCausalLM": 1e-3}.get(decoder.architecture, 1e-5)
 
 
 def assert_same(ours: torch.Tensor, theirs: torch.Tensor, relative: float = 1e-5) -> None:

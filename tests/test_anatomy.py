@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from models import ARCHITECTURES, RELEASED, assert_same, configured, layers, released, tiny, tokens
+from models import ARCHITECTURES, RELEASED, assert_same, configured, layers, memory, released, tiny, tokens
 
 from lensproof.checkpoints.anatomy import known, take_apart
 from lensproof.checkpoints.anatomy.decoder import ParallelBlock
 from lensproof.checkpoints.load import load
 from lensproof.config import RandomSource
 from lensproof.errors import LensproofError
-from lensproof.specimens.tiny import build, random_model
+from lensproof.specimens.tiny import random_model
 from lensproof.streams.trace import residuals
 
 LLAMA = {
@@ -52,17 +52,19 @@ def given_the_state_after_attention(layer):
 def test_writes_are_what_the_models_own_blocks_add(decoder):
     """Residual after attention minus residual before, and after the MLP minus before, by hooks on transformers'
     modules; where both writes are of one state, their sum."""
-    ids, middles, ends = tokens(1, 40), [], []
+    ids, starts, middles, ends = tokens(1, 40), [], [], []
     hooks = [layer.register_forward_hook(lambda module, given, out: ends.append(out)) for layer in layers(decoder)]
-    hooks += [
-        given_the_state_after_attention(layer).register_forward_pre_hook(lambda module, given: middles.append(given[0]))
-        for layer in layers(decoder)
-    ]
+    for place, seen in ((lambda layer: layer, starts), (given_the_state_after_attention, middles)):
+        hooks += [
+            place(layer).register_forward_pre_hook(lambda module, given, seen=seen: seen.append(given[0].clone()))
+            for layer in layers(decoder)
+        ]
     decoder.model(ids)
     for hook in hooks:
         hook.remove()
-    for block, x, middle, end in zip(decoder.blocks, residuals(decoder, ids), middles, ends, strict=False):
-        writes = block.write(x, block.attention(block.attention_input(x)))
+    decoder = decoder.on(ids)
+    for index, (block, x, middle, end) in enumerate(zip(decoder.blocks, starts, middles, ends, strict=True)):
+        writes = block.write(x, block.attention(block.attention_input(x), memory(decoder, starts, index)))
         assert_same(writes.output, end)
         extra = 0 if writes.extra is None else writes.extra
         assert_same(writes.scale * (x + writes.attention + writes.mlp + extra), end)
@@ -71,31 +73,60 @@ def test_writes_are_what_the_models_own_blocks_add(decoder):
             assert_same(writes.mlp + extra, end / writes.scale - middle)
 
 
+def test_what_a_block_keeps_and_its_rows_see_is_what_a_span_sees(decoder):
+    """Row by row against what the rows before left, as in replay; and the span itself."""
+    ids, at = tokens(1, 40), torch.arange(40)
+    decoder = decoder.on(ids)
+    x = residuals(decoder, ids)
+    for index, block in enumerate(decoder.blocks):
+        source = index if block.shares is None else block.shares
+        keeper = decoder.blocks[source]
+        own = keeper.own(keeper.attention_input(x[source]), at)
+        y = block.attention_input(x[index])
+        assert_same(block.attend(y, at, keeper.collect(own), own), block.attention(y, memory(decoder, x, index)))
+
+
 def test_running_the_rest_against_a_memory_is_running_the_whole(decoder):
     """Windows (16) are shorter than the sequence, so the memory's far end must be hidden again."""
+    decoder = decoder.on(tokens(2, 40))
     x = residuals(decoder, tokens(2, 40))
     for index, block in enumerate(decoder.blocks):
-        tail = block.run(x[index][:, 25:], block.remember(x[index][:, :25]))
+        tail = block.run(x[index][:, 25:], memory(decoder, x, index, 25))
         assert_same(tail, x[index + 1][:, 25:])
 
 
 def test_backward_maps_are_those_of_autograd(decoder):
-    x = residuals(decoder, tokens(1, 30))[:, 0]
+    decoder = decoder.on(tokens(1, 30))
+    x = residuals(decoder, tokens(1, 30))
     generator = torch.Generator().manual_seed(1)
-    for block, state in zip(decoder.blocks, x, strict=False):
-        memory = block.remember(state[None, :6])
-        variable = state[6:].clone().requires_grad_()
-        output = block.run(variable[None], memory)[0]
+    for index, block in enumerate(decoder.blocks):
+        before = memory(decoder, x, index, 6)
+        variable = x[index, 0, 6:].clone().requires_grad_()
+        output = block.run(variable[None], before)[0]
         cotangents = torch.randn(24, 3, decoder.width, generator=generator)
-        ours = block.linearise(state[6:], memory)(cotangents)
-        for index in range(3):
-            (theirs,) = torch.autograd.grad(output, variable, cotangents[:, index], retain_graph=True)
-            assert_same(ours[:, index], theirs)
+        ours = block.linearise(variable.detach(), before)(cotangents)
+        for place in range(3):
+            (theirs,) = torch.autograd.grad(output, variable, cotangents[:, place], retain_graph=True)
+            assert_same(ours[:, place], theirs)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_backward_maps_in_half_precision_differ_by_its_rounding(architecture):
+    ids, found = tokens(1, 30), []
+    x = residuals(tiny(architecture), ids)
+    cotangents = torch.randn(24, 3, x.shape[-1], generator=torch.Generator().manual_seed(1))
+    for precision in (torch.float32, torch.bfloat16):
+        decoder, states = tiny(architecture, precision=precision).on(ids), x.to(precision)
+        maps = [b.linearise(states[i, 0, 6:], memory(decoder, states, i, 6)) for i, b in enumerate(decoder.blocks)]
+        found.append([back(cotangents.to(precision)) for back in maps])
+    for exact, rough in zip(*found, strict=True):
+        assert rough.dtype == torch.bfloat16
+        assert_same(rough.float(), exact, 0.15)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_saved_as_a_checkpoint_and_loaded_it_is_the_same_model(tmp_path, architecture):
-    build(RandomSource(kind="random", architecture=architecture), tmp_path)
+    tiny(architecture).model.save_pretrained(tmp_path)
     ids = tokens(1, 40)
     again = residuals(load(tmp_path), ids)
     assert torch.equal(again, residuals(tiny(architecture), ids))
@@ -111,7 +142,8 @@ def test_the_tiny_models_have_what_their_families_are_known_for():
     for name in ("phi3", "gpt_neox"):
         assert tiny(name).blocks[0].attention.rotary.table(torch.tensor([3]))[0].shape == (1, 4)
     assert all(isinstance(block, ParallelBlock) for block in tiny("gpt_neox").blocks)
-    assert not any(isinstance(block, ParallelBlock) for block in released("japanese-gpt-neox-3.6b").blocks)
+    for decoder in (tiny("gpt_neox/sequential"), released("japanese-gpt-neox-3.6b")):
+        assert not any(isinstance(block, ParallelBlock) for block in decoder.blocks)
 
 
 def test_an_unknown_architecture_is_refused_by_name():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse.linalg
 import torch
-from models import ARCHITECTURES, LinearBlock, assert_same, tiny, tokens, toy
+from models import ARCHITECTURES, LinearBlock, assert_same, last_states, rounding, tiny, tokens, toy
 
 from lensproof.checkpoints.anatomy.parts import Linearised
 from lensproof.frames import typical
@@ -44,12 +44,10 @@ def changed(states, layer, at, seed=0):
 
 
 def forward_from(decoder, states, layer, row, at):
-    """The rest of the whole model on the whole sequence with one state changed."""
-    x = states[layer].clone()
-    x[at] = row
-    for block in decoder.blocks[layer:]:
-        x = block.run(x[None])[0]
-    return x[at]
+    """The rest of transformers' own model on the whole sequence with one state changed."""
+    x = states[layer, None].clone()
+    x[0, at] = row
+    return last_states(decoder, tokens(1, LENGTH), layer, x)[0, at]
 
 
 def test_replay_of_rows_at_any_cuts_is_the_whole_model(decoder, states):
@@ -87,16 +85,17 @@ def test_derivatives_are_those_of_autograd(decoder, states, fitted, order):
 
 
 def test_native_readouts_are_the_gradients_of_the_whole_model(decoder, states):
-    """By autograd through the rest of the model run on the whole sequence."""
+    """By autograd through transformers' own run on the whole sequence, from one position to the same one's output."""
     labels = torch.tensor([5, 77])
     found = native_readouts(decoder, states, AT, covectors(decoder, labels))
     for cut in (0, 1, decoder.depth):
         for row in (0, 2):
-            x = states[cut, AT[row]].clone().requires_grad_()
-            logits = decoder.coefficients(forward_from(decoder, states, cut, x, int(AT[row])))
+            x = states[cut, None].clone().requires_grad_()
+            last = last_states(decoder, tokens(1, LENGTH), cut, x)[0, AT[row]]
+            logits = decoder.coefficients(last)
             for place, label in enumerate(labels.tolist()):
                 (gradient,) = torch.autograd.grad(logits[label] - logits.mean(), x, retain_graph=True)
-                assert_same(found[cut, row, place], gradient)
+                assert_same(found[cut, row, place], gradient[0, AT[row]], rounding(decoder))
 
 
 def test_finite_differences_confirm_sign_and_scale_of_readouts(decoder, states, fitted):
