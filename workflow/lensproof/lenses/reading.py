@@ -107,6 +107,43 @@ def _capped_gap(decoder: Decoder, native: NativeReading, x: Tensor) -> Tensor:
     return (native.log_p.exp() * (own - decoder.logits(x))).sum(-1)
 
 
+@torch.no_grad()
+def divergences(decoder: Decoder, x: Tensor, others: Tensor) -> Tensor:
+    """KL(reading of x || reading of another), in nats, row by row.
+
+    Args:
+        decoder: the model.
+        x: last-layer states ``[R, d]``.
+        others: K other states for each row, ``[K, R, d]``.
+
+    Returns:
+        ``[K, R]`` in float32. The vocabulary is walked once for all of them.
+    """
+    norm = decoder.final_norm
+    rows = zip(norm(x).split(ROWS), norm(others).split(ROWS, 1), strict=True)
+    return torch.cat([_diverge_rows(decoder, *part) for part in rows], 1)
+
+
+def _diverge_rows(decoder: Decoder, normed: Tensor, others: Tensor) -> Tensor:
+    found = []
+    for weight in decoder.unembedding.split(TOKENS):
+        own = decoder.cap((normed @ weight.T).float())
+        mass = own.logsumexp(-1)
+        share = (own - mass[:, None]).exp_()
+        tile = [mass]
+        for other in others:
+            logits = decoder.cap((other @ weight.T).float())
+            tile += [logits.logsumexp(-1), (share * (own - logits)).sum(-1)]
+        found.append(torch.stack(tile))
+    own, *rest = torch.stack(found, 1)  # each [tiles, R]
+    normaliser = own.logsumexp(0)
+    weight = (own - normaliser).exp()
+    kl = [
+        (weight * gap).sum(0) + mass.logsumexp(0) - normaliser for mass, gap in zip(rest[::2], rest[1::2], strict=True)
+    ]
+    return torch.stack(kl).clamp_min(0)
+
+
 def distribution(decoder: Decoder, x: Tensor) -> Tensor:
     """Probabilities ``[..., V]`` of the readings of last-layer states ``x`` ``[..., d]``, in float32."""
     return decoder.logits(x).softmax(-1)

@@ -16,7 +16,7 @@ from lensproof.statistics.contrasts import share_lower
 from lensproof.statistics.means import means
 from lensproof.statistics.methods import MODEL
 from lensproof.statistics.sample import ByLayer, Sample
-from lensproof.statistics.table import Row, between, contrasted, finish, of_mean, row
+from lensproof.statistics.table import Row, between, contrasted, finish, less_layer, of_mean, row
 from lensproof.statistics.trials import Trials
 
 UNITS = {"kl": "nats", "top1": "share", "ece": "share", "accuracy": "share", "readback": "share"}
@@ -65,9 +65,7 @@ def _rows(sample: Sample, measure: str, found: Mapping[str, ByLayer], depth: int
             gap = values.mean() - found[MODEL].mean()
             yield row(sample, method, gap, **common, **of_mean(values), reference=MODEL, contrast="difference")
         if 0 in found[method].layers:
-            gap = values.mean() - found[method].at([0]).mean()
-            where = {**of_mean(values), "summary": "layer", "layer": 0}
-            yield row(sample, method, gap, **common, **where, contrast="layer_mean_minus_layer")
+            yield less_layer(sample, method, found[method], 0, depth, **common)
     if measure == "kl":
         yield from _share_lower(sample, middle)
 

@@ -95,6 +95,22 @@ def between(values: ByLayer, depth: int | None) -> ByLayer:
     return values.at([layer for layer in values.layers if layer > 0 and (depth is None or layer < depth)])
 
 
+def less_layer(sample: Sample, method: str, values: ByLayer, layer: int, depth: int | None = None, **more: Any) -> Row:
+    """The row of a layer mean less the value at one layer, which need not be one of those of the mean.
+
+    Args:
+        sample: gives the level of the interval.
+        method: whose values they are.
+        values: its draws by layer, ``layer`` and at least one of the mean's among them.
+        layer: the one to subtract.
+        depth: as for :func:`contrasted`.
+        more: must name ``measure`` and ``unit``.
+    """
+    middle = between(values, depth)
+    where = {**of_mean(middle), "summary": "layer", "layer": layer, "contrast": "layer_mean_minus_layer"}
+    return row(sample, method, middle.mean() - values.at([layer]).mean(), **where, **more)
+
+
 def of_mean(middle: ByLayer) -> Row:
     """What a row of a layer mean says of the layers behind it: their number, and the fewest trials at any of them."""
     return {"summary": "layer_mean", "layers": len(middle.layers), "n": min(middle.n)}
