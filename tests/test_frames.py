@@ -22,7 +22,7 @@ LENGTH = 24
 
 @pytest.fixture(params=ARCHITECTURES)
 def decoder(request):
-    return tiny(request.param, window=9)
+    return tiny(request.param, window=9).on(tokens(1, LENGTH))
 
 
 @pytest.fixture
@@ -36,23 +36,36 @@ def states(decoder):
 
 
 def by_definition(decoder, fitted, states, cut, order):
-    """h_L^n from the cut, position by position, straight from equation (6)."""
-    flows = [states[cut].clone() for _ in range(order + 1)]
+    """h_L^n from the cut, position by position, straight from equation (6).
+
+    Below the cut every order is the model's own, which is what blocks see there that use earlier keys and values.
+    """
+    flows = [[state] * (order + 1) for state in states[: cut + 1]]
     for index in range(cut, decoder.depth):
-        block = decoder.blocks[index]
-        inputs = [block.attention_input(state) for state in flows]
+        block, before = decoder.blocks[index], flows[index]
         after = []
         for n in range(order + 1):
-            outputs = []
-            for t in range(LENGTH):
-                if n == 0 and t > 0:
-                    outputs.append(fitted(index, inputs[0][t]))
-                else:
-                    prefix = inputs[n - 1][:t] if t else inputs[n][:0]
-                    outputs.append(block.attention(torch.cat((prefix, inputs[n][t : t + 1]))[None])[0, -1])
-            after.append(block.finish(flows[n], torch.stack(outputs)))
-        flows = after
-    return flows[order]
+            outputs = [
+                fitted(index, block.attention_input(before[0][t]))
+                if n == 0 and t > 0
+                else attention(decoder, index, [flow[max(n - 1, 0)] for flow in flows], [flow[n] for flow in flows], t)
+                for t in range(LENGTH)
+            ]
+            after.append(block.finish(before[n][None], torch.stack(outputs)[None])[0])
+        flows.append(after)
+    return flows[-1][order]
+
+
+def attention(decoder, index, earlier, own, t):
+    """The model's own attention output at position t, in block ``index``, when positions before t have the states
+    ``earlier`` and t has ``own``, each one ``[T, d]`` per layer."""
+    block = decoder.blocks[index]
+    source = index if block.shares is None else block.shares
+    x = torch.cat((earlier[source][:t], own[source][t : t + 1]))[None]
+    if block.shares is None:
+        return block.attention(block.attention_input(x))[0, -1]
+    y = block.attention_input(own[index][None, t : t + 1])
+    return block.attention(y, decoder.blocks[source].remember(x))[0, -1]
 
 
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
@@ -101,7 +114,7 @@ def test_a_later_token_changes_no_earlier_reading(decoder, fitted):
     other = ids.clone()
     other[0, -1] = (other[0, -1] + 1) % 300
     for (_, _, a), (_, _, b) in zip(
-        *(flow(decoder, residuals(decoder, x)[:, 0], [0, 1, 2], fitted) for x in (ids, other)), strict=True
+        *(flow(decoder.on(x), residuals(decoder, x)[:, 0], [0, 1, 2], fitted) for x in (ids, other)), strict=True
     ):
         assert_same(a[:, :-1], b[:, :-1])
         assert not torch.allclose(a[:, -1], b[:, -1])

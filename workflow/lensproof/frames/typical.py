@@ -9,7 +9,7 @@ sequences (:mod:`lensproof.lenses.ridge`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,14 @@ class TypicalAttention:
         offset = self.output_mean[block] - self.slope[block] @ self.input_mean[block]
         return torch.nn.functional.linear(y, slope, offset.to(y))
 
+    def mean_only(self) -> TypicalAttention:
+        """The mean output alone, whatever the input: a stand-in of LexFrame's table 8."""
+        return replace(self, slope=torch.zeros_like(self.slope))
+
+    def zero(self) -> TypicalAttention:
+        """No attention at all: the other stand-in of table 8."""
+        return replace(self.mean_only(), output_mean=torch.zeros_like(self.output_mean))
+
 
 def calibrate(
     decoder: Decoder, tokens: Tensor, *, batch: int = 4, ridges: Tensor = RIDGES, progress: str | None = None
@@ -70,11 +78,13 @@ def _moments(decoder: Decoder, tokens: Tensor, batch: int, progress: str | None)
     total: list[Moments] = []
     batches = tokens.split(batch)
     for part in bar(batches, progress, unit="batch") if progress else batches:
-        x = decoder.embed(part.to(decoder.device))
-        found = []
-        for block in decoder.blocks:
+        bound, found, kept = decoder.on(part), [], {}
+        x = bound.embed(part.to(decoder.device))
+        for index, block in enumerate(bound.blocks):
             y = block.attention_input(x)
-            a = block.attention(y)
+            if bound.is_shared(index):
+                kept[index] = block.remember(x)
+            a = block.attention(y, kept.get(block.shares))
             found.append(Moments.of(y.flatten(0, 1), a.flatten(0, 1)))
             x = block.finish(x, a)
         total = [old + new for old, new in zip(total, found, strict=True)] if total else found

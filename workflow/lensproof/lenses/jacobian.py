@@ -12,7 +12,7 @@ norm and the unembedding to the transported state.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +22,11 @@ import torch
 from torch import Tensor
 
 from lensproof.checkpoints.anatomy.decoder import Decoder
-from lensproof.checkpoints.anatomy.parts import Vjp
 from lensproof.errors import LensproofError
 from lensproof.files import atomic, read_provenance, read_safetensors, write_safetensors
 from lensproof.progress import bar
-from lensproof.streams.trace import residuals
+from lensproof.streams.replay import remember
+from lensproof.streams.trace import onward, residuals
 
 
 @dataclass(frozen=True)
@@ -94,39 +94,71 @@ def fit_prompt(
     if last <= skip:
         return JacobianLens({}, 0)
     with torch.no_grad():
-        back = _backward_maps(decoder, prompt[:last], skip, lowest)
-        return JacobianLens(_mean_jacobians(decoder, back, last - skip, cotangents, progress), 1)
+        pull = _pull_back(decoder, prompt[:last], skip, lowest)
+        layers = range(lowest, decoder.depth + 1)
+        return JacobianLens(_mean_jacobians(decoder, pull, layers, last - skip, cotangents, progress), 1)
 
 
-def _backward_maps(decoder: Decoder, prompt: Tensor, skip: int, lowest: int) -> dict[int, Vjp]:
-    """Layer -> map of cotangents of the next layer's states, at positions from ``skip`` on, to those of its own."""
+Pull = Callable[[Tensor], Iterator[tuple[int, Tensor]]]
+"""Takes cotangents ``[S, C, d]`` of the last layer's states to those of every layer, from L down; S positions."""
+
+
+def _pull_back(decoder: Decoder, prompt: Tensor, skip: int, lowest: int) -> Pull:
+    """For the positions from ``skip`` on; those before are constants."""
     decoder = decoder.on(prompt)
     states = residuals(decoder, prompt[None])[:, 0]
-    # Keys and values (or recurrent state) before the first source are constants of the map.
-    return {
+    shares = any(block.shares is not None for block in decoder.blocks[lowest:])
+    return (_through_one_graph if shares else _block_by_block)(decoder, states, skip, lowest)
+
+
+def _block_by_block(decoder: Decoder, states: Tensor, skip: int, lowest: int) -> Pull:
+    back = {
         layer: decoder.blocks[layer].linearise(
             states[layer, skip:], decoder.blocks[layer].remember(states[layer, None, :skip])
         )
         for layer in range(lowest, decoder.depth)
     }
 
+    def pull(gradient: Tensor) -> Iterator[tuple[int, Tensor]]:
+        yield decoder.depth, gradient
+        for layer in reversed(back):
+            gradient = back[layer](gradient)
+            yield layer, gradient
+
+    return pull
+
+
+def _through_one_graph(decoder: Decoder, states: Tensor, skip: int, lowest: int) -> Pull:
+    """Where blocks use the keys and values of earlier ones, a layer's state acts through them too, so the cotangents
+    of the next layer's states do not say all."""
+    with torch.enable_grad():
+        x = states[lowest, None].clone().requires_grad_()
+        met = [x, *onward(decoder, x, lowest, remember(decoder, states[: lowest + 1]))]
+
+    def pull(gradient: Tensor) -> Iterator[tuple[int, Tensor]]:
+        yield decoder.depth, gradient
+        last = torch.nn.functional.pad(gradient.transpose(0, 1), (0, 0, skip, 0))[:, None]  # C 1 T d
+        found = torch.autograd.grad(met[-1], met[:-1], last, retain_graph=True, is_grads_batched=True)
+        for layer, part in enumerate(found, lowest):
+            yield layer, part[:, 0, skip:].transpose(0, 1)
+
+    return pull
+
 
 def _mean_jacobians(
-    decoder: Decoder, back: dict[int, Vjp], sources: int, cotangents: int, progress: str | None
+    decoder: Decoder, pull: Pull, layers: Iterable[int], sources: int, cotangents: int, progress: str | None
 ) -> dict[int, Tensor]:
     """Sum over targets, mean over sources: one backward pass per output dimension serves all layers."""
     width, like = decoder.width, decoder.unembedding
-    matrices = {layer: like.new_empty(width, width, dtype=torch.float32) for layer in [*back, decoder.depth]}
+    matrices = {layer: like.new_empty(width, width, dtype=torch.float32) for layer in layers}
 
     @torch.no_grad()
     def rows_from(start: int) -> None:
         rows = torch.arange(start, min(start + cotangents, width), device=like.device)
         gradient = like.new_zeros(sources, len(rows), width)
         gradient[:, torch.arange(len(rows)), rows] = 1.0
-        matrices[decoder.depth][rows] = gradient.float().mean(0)
-        for layer in reversed(back):
-            gradient = back[layer](gradient)
-            matrices[layer][rows] = gradient.float().mean(0)
+        for layer, found in pull(gradient):
+            matrices[layer][rows] = found.float().mean(0)
 
     starts = range(0, width, cotangents)
     with _workers(like.device) as pool:

@@ -18,7 +18,7 @@ from lensproof.errors import LensproofError
 
 BOS, EOS = "<bos>", "<eos>"
 # Architectures that put a BOS token in front of every text.
-WITH_BOS = {"gemma3_text"}
+WITH_BOS = {"gemma3_text", "gemma4_text"}
 TEXT = (
     "The boat that left the harbour this morning was carrying bread, lamps and letters for the people on the island.",
     "After the rain the children ran down to the river, where the water had covered the stones and the lower path.",
@@ -34,7 +34,8 @@ def _windows(spec: RandomSource) -> dict[str, Any]:
 
 def _smollm3(spec: RandomSource) -> dict[str, Any]:
     """Layers with and without positions, of each a windowed and a full one."""
-    return {**_windows(spec), "no_rope_layers": [int(index % 4 in (0, 3)) for index in range(spec.layers)]}
+    rotary = [int(index % 4 in (0, 3)) for index in range(spec.layers)]
+    return {**_windows(spec), "use_sliding_window": True, "no_rope_layers": rotary}
 
 
 def _olmo3(spec: RandomSource) -> dict[str, Any]:
@@ -43,11 +44,40 @@ def _olmo3(spec: RandomSource) -> dict[str, Any]:
     return {**_windows(spec), "rope_parameters": {"full_attention": yarn, "sliding_attention": None}}
 
 
+def _gemma4(spec: RandomSource) -> dict[str, Any]:
+    """As the small models have it: a third write, and a second half of blocks that use the first half's keys and
+    values and have a wider MLP. Heads of the full layers have a width of their own, half of it rotated."""
+    rotary = {"rope_type": "proportional", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
+    return {
+        **_windows(spec),
+        "global_head_dim": max(4, spec.width // spec.heads // 2),
+        "rope_parameters": {"full_attention": rotary, "sliding_attention": {"rope_type": "default", "rope_theta": 1e3}},
+        "final_logit_softcapping": 30.0,
+        "hidden_size_per_layer_input": spec.width // 4,
+        "vocab_size_per_layer_input": spec.vocabulary,
+        "num_kv_shared_layers": spec.layers // 2,
+        "use_double_wide_mlp": True,
+    }
+
+
+def _qwen3_5(spec: RandomSource) -> dict[str, Any]:
+    """Linear attention with more value than key heads, of other widths; a quarter of the layers have softmax."""
+    return {
+        "linear_num_key_heads": max(1, spec.heads // 2),
+        "linear_num_value_heads": spec.heads,
+        "linear_key_head_dim": spec.width // spec.heads,
+        "linear_value_head_dim": 2 * spec.width // spec.heads,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
+    }
+
+
 OWN: dict[str, Callable[[RandomSource], dict[str, Any]]] = {
     "gemma3_text": _windows,
+    "gemma4_text": _gemma4,
     "gpt_neox": lambda spec: {"rotary_pct": 0.5},
     "olmo3": _olmo3,
     "phi3": lambda spec: {"sliding_window": spec.window, "partial_rotary_factor": 0.5},
+    "qwen3_5_text": _qwen3_5,
     "smollm3": _smollm3,
 }
 """What an architecture's configuration needs besides the sizes that all have."""
@@ -66,8 +96,12 @@ def build(spec: RandomSource, out: str | Path) -> None:
     random_tokenizer(spec).save_pretrained(out)
 
 
-def random_model(spec: RandomSource) -> torch.nn.Module:
-    """The model of ``spec`` in evaluation mode; the same seed gives the same weights."""
+def random_model(spec: RandomSource, **settings: Any) -> torch.nn.Module:
+    """The model of ``spec`` in evaluation mode; the same seed gives the same weights.
+
+    Args:
+        settings: of the configuration, in place of what stands in :data:`OWN`.
+    """
     own = OWN.get(spec.architecture)
     try:
         config = AutoConfig.for_model(
@@ -84,7 +118,7 @@ def random_model(spec: RandomSource) -> torch.nn.Module:
             bos_token_id=0,
             eos_token_id=1,
             pad_token_id=None,
-            **(own(spec) if own else {}),
+            **((own(spec) if own else {}) | settings),
         )
         model = AutoModelForCausalLM.from_config(config).eval()
     except ValueError as error:
@@ -94,15 +128,22 @@ def random_model(spec: RandomSource) -> torch.nn.Module:
 
 
 def draw(model: torch.nn.Module, seed: int) -> None:
-    """Random weights in place of a fresh model's; gains and biases end up around the 1 or 0 that they had."""
+    """Random weights in place of a fresh model's; gains, biases and scalars end up around the 1 or 0 that they had.
+
+    Rates of decay are random in a fresh model, and mostly so high that nothing is remembered; these are low.
+    """
     generator = torch.Generator().manual_seed(seed)
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    buffers = {name: part for name, part in model.state_dict().items() if name not in parameters}
     with torch.no_grad():
-        for parameter in model.parameters():
-            noise = torch.randn(parameter.shape, generator=generator)
-            if parameter.ndim == 1:
-                parameter.add_(0.3 * noise)
+        for name, part in [*model.named_parameters(), *buffers.items()]:
+            noise = torch.randn(part.shape, generator=generator)
+            if name.endswith("A_log"):
+                part.copy_(noise - 2)
+            elif part.ndim == 1:
+                part.add_((0.1 if name in buffers else 0.3) * noise)
             else:
-                parameter.copy_(1.5 * noise / parameter.shape[-1] ** 0.5)
+                part.copy_(1.5 * noise / part.shape[-1] ** 0.5)
 
 
 def random_tokenizer(spec: RandomSource) -> PreTrainedTokenizerFast:

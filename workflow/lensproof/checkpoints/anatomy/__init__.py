@@ -34,6 +34,7 @@ def take_apart(model: PreTrainedModel) -> Decoder:
 def known() -> dict[str, ModuleType]:
     """Class name in ``config.json`` -> the module that takes it apart."""
     # Named one by one, not found by listing the folder: what a step runs is read from its imports.
-    from lensproof.checkpoints.anatomy import gemma3, gpt_neox, llama, olmo3, phi3, smollm3
+    from lensproof.checkpoints.anatomy import gemma3, gemma4, gpt_neox, llama, olmo3, phi3, qwen3_5, smollm3
 
-    return {module.ARCHITECTURE: module for module in (gemma3, gpt_neox, llama, olmo3, phi3, smollm3)}
+    modules = (gemma3, gemma4, gpt_neox, llama, olmo3, phi3, qwen3_5, smollm3)
+    return {module.ARCHITECTURE: module for module in modules}

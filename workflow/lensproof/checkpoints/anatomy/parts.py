@@ -303,6 +303,14 @@ class Attention:
         key = self._place(self._split(self.key(y), self.key_value_heads), self.key_norm, positions)
         return Memory(key, self._split(self.value(y), self.key_value_heads))
 
+    def own(self, y: Tensor, at: Tensor) -> Memory:
+        """What the module keeps of ``y`` ``[B, R, d]`` at positions ``at`` ``[R]``: keys and values."""
+        return self.keys_values(y, at)
+
+    def collect(self, own: Memory) -> Memory:
+        """The memory of positions 0 .. S-1, from what is kept of each: the keys and values themselves."""
+        return own
+
     def _split(self, x: Tensor, heads: int) -> Tensor:
         return x.unflatten(-1, (heads, -1))
 
