@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -63,7 +64,7 @@ def run(decoder, stand, sequences, tmp_path_factory):
     typical.save(folder / "typical.safetensors", stand, {})
     jacobian.save(folder / "lens.safetensors", lens, {})
     return Run(
-        checkpoint="toy",
+        folder=Path("toy"),
         decoder=decoder,
         sequences=sequences,
         first=0,

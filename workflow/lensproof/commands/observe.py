@@ -46,7 +46,7 @@ def command(
     manifest = checkpoint / "checkpoint.json"
     files = options.pairs("--input", inputs)
     run = Run(
-        checkpoint=checkpoint.name,
+        folder=checkpoint,
         sequences=needs.check(read_parquet(sequences), sequences),
         decoder=load(checkpoint, device, precision),
         first=first,

@@ -21,12 +21,13 @@ from lensproof.progress import bar
 class Run:
     """One shard of an experiment.
 
-    ``sequences`` holds the whole corpus; the shard is the ``count`` test sequences from rank ``first`` on. ``options``
-    is the experiment's section of the configuration, with ``layers`` still as it stands there; ``inputs`` names the
-    files that it reads besides; ``weights`` is the sha256 of the checkpoint's weights.
+    ``folder`` is the checkpoint's; ``sequences`` holds the whole corpus, and the shard is the ``count`` test sequences
+    from rank ``first`` on. ``options`` is the experiment's section of the configuration, with ``layers`` still as it
+    stands there; ``inputs`` names the files that it reads besides; ``weights`` is the sha256 of the checkpoint's
+    weights.
     """
 
-    checkpoint: str
+    folder: Path
     decoder: Decoder
     sequences: pd.DataFrame
     first: int
@@ -35,6 +36,11 @@ class Run:
     inputs: Mapping[str, Path]
     weights: str
     seed: int
+
+    @property
+    def checkpoint(self) -> str:
+        """Name of the checkpoint, its folder's."""
+        return self.folder.name
 
     @property
     def layers(self) -> list[int]:
