@@ -129,7 +129,7 @@ def test_long_and_short_sequences_are_compared_as_a_whole_and_by_position():
     assert one(table, setting="10", **mean) == pytest.approx(5.5)
     assert one(table, setting="5", **mean) == pytest.approx(1.0)
     assert one(table, setting="10_minus_5", **mean) == pytest.approx(4.5)
-    assert one(table, setting="late_minus_early", **mean) == pytest.approx(5.0)  # its longest text, second half less first
+    assert one(table, setting="late_minus_early", **mean) == pytest.approx(5.0)
     assert one(table, setting="10:0-0", **mean) == pytest.approx(1.0)
     assert one(table, setting="10:7-9", **mean) == pytest.approx(9.0)
 

@@ -61,8 +61,9 @@ rule observations_shard:
 
 def observed(experiment, checkpoint):
     """All shards of an experiment's observations of a checkpoint; of a training series, those of all its members."""
-    if DERIVED.get(experiment) == "readings":
-        return readings_observed(checkpoint)
+    if experiment in DERIVED:
+        source = DERIVED[experiment]
+        return readings_observed(checkpoint) if source == "readings" else timings(checkpoint)
     series = settings.experiments.training.series if experiment == "training" else {}
     return [
         f"results/observations/lexframe/{experiment}/{name}/shard_{shard}.parquet"
@@ -93,3 +94,45 @@ rule estimates:
     shell:
         "lensproof --log {log} estimate {wildcards.experiment} {input} --resamples {params.resamples} "
         "--level {params.level} --seed {params.seed} --out {output}"
+
+
+def timings(checkpoint):
+    """What jobs of a checkpoint cost."""
+    return [f"results/observations/lexframe/costs/{checkpoint}/shard_000.parquet"]
+
+
+def timed_jobs(checkpoint):
+    """(step, items) -> benchmark files of fitting the Jacobian lens, calibrating and reading.
+
+    Benchmark files are no inputs: a job that was not run in this folder left none, and none is worth a rerun.
+    """
+    folder = "results/benchmarks"
+    sizes = {
+        "jacobian_lens": (LENS.prompts, LENS.shard),
+        "readings": (settings.sequences(checkpoint), READINGS.shard),
+    }
+    jobs = [("calibration", settings.calibration.sequences, f"{folder}/typical_attention/{checkpoint}.tsv")]
+    for step, (total, size) in sizes.items():
+        for shard in shards(total, size):
+            items = min(size, total - int(shard) * size)
+            jobs.append((step, items, f"{folder}/{step}/{checkpoint}/{shard}.tsv"))
+    return " ".join(f"--job {step}:{items}={file}" for step, items, file in jobs)
+
+
+rule timings:
+    """What fitting the Jacobian lens, calibrating and reading cost in this run."""
+    input:
+        "results/artifacts/{checkpoint}/jacobian_lens.safetensors",
+        "results/artifacts/{checkpoint}/typical_attention.safetensors",
+        lambda wildcards: readings_observed(wildcards.checkpoint),
+    output:
+        "results/observations/lexframe/costs/{checkpoint}/shard_000.parquet",
+    log:
+        "results/logs/costs/{checkpoint}/000.log",
+    conda:
+        "../../envs/lensproof.yaml"
+    params:
+        code=code_hash("timings"),
+        jobs=lambda wildcards: timed_jobs(wildcards.checkpoint),
+    shell:
+        "lensproof --log {log} timings --checkpoint {wildcards.checkpoint} {params.jobs} --out {output}"

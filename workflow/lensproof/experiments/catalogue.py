@@ -25,8 +25,8 @@ class Experiment:
     float32: bool = True
 
 
-DERIVED = {"exits": "readings", "intervals": "readings"}
-"""Estimates that are made from another experiment's observations."""
+DERIVED = {"exits": "readings", "intervals": "readings", "costs": "costs"}
+"""Estimates without an experiment of their own -> the observations that they are made from."""
 
 EXPERIMENTS = {
     "directions": Experiment(inputs=("typical_attention", "jacobian_lens", "ridge_probe")),
