@@ -1,0 +1,53 @@
+"""LexFrame's Figure 9: KL by position in long and in short sequences of the same text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from lensproof.errors import LensproofError
+from lensproof.figures.panels import curve, divergence_axis, grid, legend
+from lensproof.figures.style import method_style
+from lensproof.statistics.methods import in_order
+
+
+def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Figure:
+    """Draw the figure inside :func:`lensproof.figures.style.styled`.
+
+    Args:
+        estimates: of ``long_context``, one or more checkpoints.
+        titles: checkpoint -> name to show.
+
+    Raises:
+        LensproofError: there is no KL by position in the estimates.
+    """
+    rows = estimates[(estimates["measure"] == "kl") & estimates["setting"].str.contains(":", na=False)].copy()
+    if rows.empty:
+        raise LensproofError("the estimates hold no KL by position: give those of the long_context experiment")
+    parts = rows["setting"].str.extract(r"^(?P<length>\d+):(?P<first>\d+)-(?P<last>\d+)$").astype(int)
+    rows = rows.assign(length=parts["length"], place=(parts["first"] + parts["last"]) / 2)
+    figure, panels = grid(rows, titles)
+    lengths = sorted(set(rows["length"]))
+    for checkpoint, panel in panels.items():
+        for length in lengths:
+            for method in in_order(rows["method"]):
+                own = rows[
+                    (rows["checkpoint"] == checkpoint) & (rows["method"] == method) & (rows["length"] == length)
+                ]  # fmt: skip
+                long = length == lengths[-1]
+                look = {"marker": "o", "markersize": 2.5} if long else {"linewidth": 2.6, "alpha": 0.6}
+                curve(panel, own, method_style(method), x="place", **look)
+        panel.set_xlim(0, lengths[-1])
+        panel.set_xticks([0, *(lengths[-1] * part // 4 for part in range(1, 5))])
+        panel.set_xlabel("position in the sequence, tokens")
+        panel.grid(axis="x", visible=False)
+    divergence_axis(list(panels.values()), rows)
+    figure.supylabel("KL(model \N{DOUBLE VERTICAL LINE} reading), nats, mean over layers", fontsize=8)
+    more = {
+        f"sequences of {lengths[-1]:,}": {"color": "#555555", "marker": "o", "markersize": 2.5},
+        f"of {lengths[0]:,}": {"color": "#555555", "linewidth": 2.6, "alpha": 0.6},
+    }
+    legend(figure, in_order(rows["method"]), 3, **(more if len(lengths) > 1 else {}))
+    return figure

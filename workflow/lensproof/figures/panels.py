@@ -1,0 +1,94 @@
+"""What figures with one panel per checkpoint share: the grid, curves with bands, axes of layers and of divergences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from lensproof.figures.names import method_title
+from lensproof.figures.style import COLUMN_INCHES, GREY, method_style
+
+SMALLEST_DECADE = 1e-4
+"""Nats. The axis is logarithmic down to here at most, and linear from there to 0."""
+
+
+def grid(
+    rows: pd.DataFrame, titles: Mapping[str, str] | None = None, *, height: float = 2.7, sharey: bool = True
+) -> tuple[Figure, dict[str, Axes]]:
+    """A figure with one titled panel per checkpoint, two in a line.
+
+    Args:
+        rows: estimates; their checkpoints in order of appearance, and the sample named below each title.
+        titles: checkpoint -> name to show.
+        height: of a panel, in inches.
+        sharey: whether all panels have one scale.
+    """
+    checkpoints = list(dict.fromkeys(rows["checkpoint"]))
+    columns = min(len(checkpoints), 2)
+    lines = math.ceil(len(checkpoints) / columns)
+    size = (COLUMN_INCHES * max(columns, 1.5) + 0.3, height * lines + 0.5)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = list(figure.subplots(lines, columns, sharey=sharey, squeeze=False).flat)
+    for spare in axes[len(checkpoints) :]:
+        spare.remove()
+    panels = dict(zip(checkpoints, axes, strict=False))
+    for checkpoint, panel in panels.items():
+        own = rows[rows["checkpoint"] == checkpoint]
+        panel.set_title((titles or {}).get(checkpoint, checkpoint), loc="left", fontweight="bold", pad=15)
+        note = f"{own['clusters'].max()} documents, {own['n'].max():,} trials"
+        panel.text(0, 1.02, note, transform=panel.transAxes, va="bottom", color=GREY, fontsize=7)
+    return figure, panels
+
+
+def curve(axes: Axes, rows: pd.DataFrame, style: Mapping[str, Any], x: str = "layer", **more: Any) -> None:
+    """One method's estimates with the band of its intervals."""
+    rows = rows.sort_values(x)
+    place = rows[x].to_numpy(dtype=float)
+    axes.fill_between(place, rows["lo"], rows["hi"], color=style["color"], alpha=0.25, linewidth=0)
+    axes.plot(place, rows["point"], clip_on=False, **{**style, **more})
+
+
+def layer_axis(axes: Axes, last: int, name: str | None = None) -> None:
+    """Layers from the embedding to ``last``; ``name`` says what that is where it is not the last block's output."""
+    step = max(1, math.ceil(last / 6 / 2) * 2) if last > 6 else 1
+    ticks = [*(layer for layer in range(0, last, step) if last - layer > step / 2), last]
+    axes.set_xlim(-0.02 * last, 1.02 * last)
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.set_xlabel(name or f"layer (0 the embedding, {last} the last block's output)")
+    axes.grid(axis="x", visible=False)
+
+
+def divergence_axis(panels: Sequence[Axes], rows: pd.DataFrame) -> None:
+    """A logarithmic axis that still shows 0: a reading that is the model's own has no place on a plain one."""
+    positive = rows.loc[rows["point"] >= SMALLEST_DECADE, "point"]
+    low = math.floor(math.log10(positive.min())) if len(positive) else round(math.log10(SMALLEST_DECADE))
+    high = max(math.ceil(math.log10(max(rows["hi"].max(), SMALLEST_DECADE))), low + 1)
+    exact = bool((rows["point"] < SMALLEST_DECADE).any())
+    for axes in panels:
+        if not exact:
+            axes.set_yscale("log")
+            axes.set_ylim(10**low, 10**high)
+        else:
+            axes.axhspan(0, 10**low, color="#f0f0f0", linewidth=0, zorder=0)
+            place = {"transform": axes.get_yaxis_transform(), "va": "center"}
+            axes.text(0.015, 10**low / 2, "linear down to 0", color=GREY, fontsize=6.5, **place)
+            axes.set_yscale("symlog", linthresh=10**low, linscale=0.5)
+            axes.set_ylim(0, 10**high)
+        ticks = [*([0] if exact else []), *(10.0**power for power in range(low, high + 1))]
+        axes.yaxis.set_major_locator(FixedLocator(ticks))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def legend(figure: Figure, methods: Sequence[str], columns: int, **more: Mapping[str, Any]) -> None:
+    """The methods' lines above all panels; ``more`` gives further lines by their label."""
+    handles = [Line2D([], [], label=method_title(method), **method_style(method)) for method in methods]
+    handles += [Line2D([], [], label=label, **style) for label, style in more.items()]
+    figure.legend(handles=handles, loc="outside upper center", ncols=columns, handlelength=2.6, columnspacing=1.6)
