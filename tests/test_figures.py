@@ -233,9 +233,9 @@ def test_bad_input_is_one_line_and_leaves_nothing(drawn, tmp_path, estimates):
     write_parquet(empty, estimates[estimates["measure"] == "accuracy"], {})
     cases = [
         (["figure", "lexframe", "fig9", empty], "no figure 'fig9' here (there is fig4)"),
-        (["table", "lexframe", "table9", empty], "no table 'table9' here (there is table1)"),
+        (["table", "lexframe", "table0", empty], "there is no 'lexframe_table0' in figures"),
         (["figure", "lexframe", "fig4", empty], "no KL by layer"),
-        (["table", "lexframe", "table1", empty], "no layer means"),
+        (["table", "lexframe", "table1", empty], "the estimates hold nothing of Table 1"),
         (["figure", "lexframe", "fig4", tmp_path / "absent.parquet"], "does not exist"),
     ]
     for arguments, message in cases:

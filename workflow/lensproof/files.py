@@ -106,6 +106,18 @@ def read_parquet(path: str | Path, columns: list[str] | None = None) -> pd.DataF
         raise LensproofError(f"{path} does not exist: build it with `snakemake --cores 2 {path}`") from error
 
 
+def read_table(path: str | Path) -> pd.DataFrame:
+    """Read a table, CSV or Parquet by its name."""
+    import pandas as pd
+
+    if Path(path).suffix != ".csv":
+        return read_parquet(path)
+    try:
+        return pd.read_csv(path)
+    except FileNotFoundError as error:
+        raise LensproofError(f"{path} does not exist: build it with `snakemake --cores 2 {path}`") from error
+
+
 def write_safetensors(path: str | Path, tensors: Mapping[str, torch.Tensor], provenance: Mapping[str, Any]) -> None:
     """Write tensors with their provenance in the header."""
     from safetensors.torch import save_file

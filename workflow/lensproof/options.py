@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -108,6 +108,12 @@ def pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
         if not equals:
             raise click.BadParameter(f"{option} {name}: write it as NAME=VALUE")
     return {name: value for name, _, value in split}
+
+
+def named(paths: Sequence[Path]) -> dict[str, Path]:
+    """Files by their bare names, or by folder and name where two are called the same."""
+    bare = {path.stem: path for path in paths}
+    return bare if len(bare) == len(paths) else {f"{path.parent.name}/{path.stem}": path for path in paths}
 
 
 def module(room: str, name: str, function: str) -> ModuleType:

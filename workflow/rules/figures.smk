@@ -26,7 +26,7 @@ rule lexframe_table1:
     conda:
         "../../envs/lensproof.yaml"
     params:
-        code=code_hash("table"),
+        code=code_hash("table", "lensproof.figures.lexframe_table1"),
         titles=TITLES,
     shell:
         "lensproof --log {log} table lexframe table1 {input} {params.titles} --out {output.csv}"

@@ -59,5 +59,5 @@ def command(
             for link in links
             if link.depth < 2
         ]
-    inputs = {"/".join(path.with_suffix("").parts[-2:]): path for path in estimates}
-    write_json(out, {**result, "provenance": record("judge", inputs, level=level, tied=facts)})
+    provenance = record("judge", options.named(estimates), level=level, tied=facts)
+    write_json(out, {**result, "provenance": provenance})

@@ -9,37 +9,42 @@ import click
 from lensproof import options
 from lensproof.claims.catalogue import PUBLISHED
 
-TABLES = {"lexframe": ("table1",)}
+PAPERS = ("lexframe",)
 
 
 @click.command("table")
-@click.argument("paper", type=click.Choice(list(TABLES)))
+@click.argument("paper", type=click.Choice(PAPERS))
 @click.argument("name")
-@click.argument("estimates", nargs=-1, required=True, type=options.FILE)
+@click.argument("estimates", nargs=-1, type=options.FILE)
 @click.option("--title", multiple=True, metavar="CHECKPOINT=TEXT", help="What to call a checkpoint.")
 @click.option("--published", default=PUBLISHED, type=options.FOLDER, help="Folder of the papers' values.")
 @options.out
 def command(
     paper: str, name: str, estimates: tuple[Path, ...], title: tuple[str, ...], published: Path, out: Path
 ) -> None:
-    """Make NAME of PAPER from ESTIMATES, one file per checkpoint: OUT as .csv, and .md and .tex made from it."""
+    """Make NAME of PAPER from ESTIMATES: OUT as .csv, and .md and .tex made from it.
+
+    ESTIMATES are one file per checkpoint, of each experiment that the table shows; for `text` the table of claims, for
+    `table9` observations, for `open_points` nothing.
+    """
     import pandas as pd
 
     from lensproof.claims.catalogue import load
-    from lensproof.errors import LensproofError
-    from lensproof.figures import lexframe_table1
     from lensproof.figures.names import titles
-    from lensproof.files import atomic, provenance_path, read_parquet, write_json, write_text
+    from lensproof.files import atomic, provenance_path, read_table, write_json, write_text
     from lensproof.provenance import record
 
-    if name not in TABLES[paper]:
-        raise LensproofError(f"{paper} has no table {name!r} here (there is {', '.join(TABLES[paper])})")
-    module = {("lexframe", "table1"): lexframe_table1}[paper, name]
+    module = options.module("figures", f"{paper}_{name}", "tidy")
     values = load(paper, published)
-    table = module.tidy(pd.concat([read_parquet(path) for path in estimates], ignore_index=True), values)
+    values |= {also: load(also, published) for also in getattr(module, "ALSO", ())}
+    given = [read_table(path) for path in estimates]
+    table = module.tidy(pd.concat(given, ignore_index=True) if given else pd.DataFrame(), values)
+    texts = {
+        form: make(table, values, titles(title)) for form, make in ((".md", module.markdown), (".tex", module.latex))
+    }
     with atomic(out.with_suffix(".csv")) as temporary:
         table.to_csv(temporary, index=False)
-    write_text(out.with_suffix(".md"), module.markdown(table, values, titles(title)))
-    write_text(out.with_suffix(".tex"), module.latex(table, values, titles(title)))
-    inputs = {path.stem: path for path in estimates}
-    write_json(provenance_path(out), record("table", inputs, table=f"{paper}/{name}"))
+    for form, text in texts.items():
+        write_text(out.with_suffix(form), text)
+    made = record("table", options.named(estimates), modules=(module.__name__,), table=f"{paper}/{name}")
+    write_json(provenance_path(out), made)

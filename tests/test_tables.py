@@ -1,0 +1,410 @@
+"""Tables hold the estimates and nothing else, beside the paper's values, in CSV, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import jinja2
+import pandas as pd
+import pytest
+import yaml
+from claims_world import paper_rows, row
+from jsonschema import Draft202012Validator
+
+from lensproof.claims import catalogue
+from lensproof.claims.models import claims
+from lensproof.config import validated
+from lensproof.errors import LensproofError
+from lensproof.figures import (
+    lexframe_costs,
+    lexframe_intervals,
+    lexframe_open_points,
+    lexframe_sensitivity,
+    lexframe_table1,
+    lexframe_table8,
+    lexframe_table9,
+    lexframe_text,
+    lexframe_translators,
+)
+from lensproof.figures.names import MEASURES, measure_title, method_title, setting_title
+from lensproof.figures.tables import THEIRS, escape, interval
+from lensproof.files import read_json, write_parquet
+from lensproof.statistics.methods import FIXED, NATIVE
+
+PUBLISHED = catalogue.load("lexframe")
+PAPERS = ("table1", "table2", "table3", "table4", "table5", "table6", "table7", "table8")
+OTHERS = ("table9", "translators", "intervals", "sensitivity", "open_points", "text", "costs")
+
+
+def module(name):
+    return importlib.import_module(f"lensproof.figures.lexframe_{name}")
+
+
+@pytest.fixture(scope="module")
+def papers_own() -> pd.DataFrame:
+    """Estimates that are the paper's values, rounded as it prints them."""
+    return pd.DataFrame([line for name in PUBLISHED["checkpoints"] for line in paper_rows(PUBLISHED, name, half=0.001)])
+
+
+def frame(*rows) -> pd.DataFrame:
+    return pd.DataFrame(list(rows))
+
+
+def lines(markdown: str) -> list[str]:
+    return [line for line in markdown.splitlines() if line.startswith("|")]
+
+
+def stated(node) -> int:
+    """Numbers that the paper states under a node, one for each of its checkpoints."""
+    if isinstance(node, dict):
+        return sum(map(stated, node.values()))
+    return len(node) if isinstance(node, list) and all(isinstance(value, float) for value in node) else 0
+
+
+# -- the paper's tables
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_each_published_value_stands_beside_its_estimate(papers_own, name):
+    """With the paper's own values as estimates, every one of them is found, and each once."""
+    table = module(name).tidy(papers_own, PUBLISHED)
+    beside = table[table["published"].notna()]
+    elsewhere = 2 if name == "table1" else 0  # the model's own calibration stands with the text
+    assert len(beside) == stated(PUBLISHED[name]) + elsewhere
+    assert (beside["point"] - beside["published"]).abs().max() < 1e-12
+    assert not beside.duplicated(["checkpoint", "method", "measure", "setting", "layer"]).any()
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_ours_and_theirs_are_laid_out_alike(papers_own, name):
+    """The two blocks name the same columns, and every row of theirs is a row of ours with the same numbers."""
+    text = module(name).markdown(module(name).tidy(papers_own, PUBLISHED), PUBLISHED)
+    ours, theirs = (lines(part) for part in text.split(THEIRS))
+    assert ours[0] == theirs[0]
+    assert len({line.count(" | ") for line in (*ours, *theirs)}) == 1
+    rows = {line.split(" | ")[0]: line.split(" | ")[1:] for line in ours[2:]}
+    for line in theirs[2:]:
+        title, *cells = line.split(" | ")
+        for mine, their in zip(rows[title], cells, strict=True):
+            their = their.removesuffix(" |")
+            assert their == "" or float(mine.split(" [")[0]) == float(their)
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_latex_has_the_same_cells(papers_own, name):
+    table = module(name).tidy(papers_own, PUBLISHED)
+    text, plain = (
+        make(table, PUBLISHED, {"olmo3-7b": "O_3 & 7%"}) for make in (module(name).latex, module(name).markdown)
+    )
+    assert text.count("{") == text.count("}")
+    assert r"O\_3 \& 7\%" in text
+    assert rf"\label{{tab:lexframe-{name}}}" in text
+    for block, body in zip(text.split(r"\begin{tabular}")[1:], plain.split(THEIRS), strict=True):
+        rows = [line for line in block.split(r"\midrule")[1].splitlines() if line.endswith(r"\\")]
+        heads = lines(body)[0].count(" | ")
+        assert len(rows) == len(lines(body)) - 2
+        assert all(line.count(" & ") == heads for line in rows)
+        assert f"{{l{'r' * heads}}}" in block
+
+
+@pytest.mark.parametrize("name", [*PAPERS, "translators", "intervals", "sensitivity", "costs"])
+def test_other_estimates_are_refused_in_one_line(name):
+    nothing = frame(row("accuracy", "model", 0.4, layer=8))
+    with pytest.raises(LensproofError, match="give those of") as caught:
+        module(name).tidy(nothing, PUBLISHED)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(LensproofError, match="the estimates lack experiment"):
+        module(name).tidy(pd.DataFrame(), PUBLISHED)
+
+
+def test_a_table_of_another_checkpoint_has_no_published_values(papers_own, root):
+    table = module("table5").tidy(papers_own.assign(checkpoint="toy"), PUBLISHED)
+    assert table["published"].isna().all()
+    validator = Draft202012Validator(yaml.safe_load((root / "workflow/schemas/table.schema.yaml").read_text()))
+    for line in table.astype(object).where(table.notna(), None).to_dict("records"):
+        validator.validate({key: getattr(value, "item", lambda value=value: value)() for key, value in line.items()})
+
+
+def test_contrasts_and_layers_are_not_mistaken_for_means():
+    rows = (
+        row("success", "native_basis", 0.9, 0.01, experiment="composition"),
+        row("success", "native_basis", 0.2, 0.01, experiment="composition", contrast="difference", reference="zero"),
+        row("success", "native_basis", 0.3, 0.01, experiment="composition", layer=3),
+        row("success", "native_basis", 0.4, 0.01, experiment="stand_ins"),
+    )
+    assert module("table3").tidy(frame(*rows), PUBLISHED)["point"].tolist() == [0.9]
+
+
+def test_table8_shows_the_three_calibration_texts():
+    about = {"experiment": "stand_ins"}
+    rows = [
+        row("kl", "mean_and_regression", 0.16 + n / 100, 0.01, setting=f"calibration_{n}", **about) for n in (1, 2, 3)
+    ]
+    table = lexframe_table8.tidy(frame(row("kl", "mean_and_regression", 0.16, 0.01, **about), *rows), PUBLISHED)
+    assert table["point"].tolist() == [0.16, 0.17, 0.18, 0.19]
+    ours, theirs = lexframe_table8.markdown(table, PUBLISHED).split(THEIRS)
+    assert "| Mean and regression, text 3 | 0.190 [0.180, 0.200] |" in ours
+    assert theirs.count("Mean and regression") == 1
+
+
+def test_table1_takes_in_the_tuned_lens_on_the_runs_corpus(papers_own):
+    about = {"experiment": "translators", "checkpoint": "smollm3-3b", "layers": 3}
+    rows = [row("kl", "tuned_lens", 1.5, 0.1, setting=setting, **about) for setting in ("held_out", "wiki")]
+    rows[1]["point"] = 9.0
+    table = lexframe_table1.tidy(pd.concat([papers_own, frame(*rows)]), PUBLISHED)
+    assert table[table["method"] == "tuned_lens"][["point", "layers"]].to_numpy().tolist() == [[1.5, 3]]
+    text = lexframe_table1.markdown(table, PUBLISHED)
+    assert "trained on another corpus" in text
+    titles = [line.split(" | ")[0] for line in lines(text.split(THEIRS)[0])]
+    assert titles[2:5] == ["| Logit lens", "| Tuned lens", "| Jacobian lens"]
+    assert "Tuned lens" not in text.split(THEIRS)[1]
+    assert "tuned" not in lexframe_table1.markdown(lexframe_table1.tidy(papers_own, PUBLISHED), PUBLISHED)
+
+
+# -- other tables of estimates
+
+
+def test_translators_by_corpus():
+    methods = ("logit_lens", "random_translator", "tuned_lens")
+    rows = [
+        row(measure, method, index + (corpus == "held_out"), 0.01, experiment="translators", setting=corpus)
+        for corpus in ("enwiki_sample", "held_out")
+        for measure in ("kl", "top1")
+        for index, method in enumerate(methods)
+    ]
+    text = lexframe_translators.markdown(lexframe_translators.tidy(frame(*rows), PUBLISHED), PUBLISHED)
+    assert "toy: KL (nats), enwiki sample | toy: Top-1, enwiki sample | toy: KL (nats), held out" in text
+    assert [line.split(" | ")[:2] for line in lines(text)[2:]] == [
+        ["| Tuned lens", "2.00 [1.99, 2.01]"], ["| Random translator", "1.00 [0.99, 1.01]"],
+        ["| Logit lens", "0.000 [-0.010, 0.010]"],
+    ]  # fmt: skip
+    assert THEIRS not in text
+
+
+def test_intervals_by_number_of_documents_in_numerical_order():
+    about = {"experiment": "intervals"}
+    rows = [row("half_width_kl", "lexframe_1", 1 / int(n), 0.01, setting=n, **about) for n in ("16", "4", "8")]
+    rows.append(row("shrinkage_exponent_kl", "lexframe_1", -0.5, unit="power", **about))
+    text = lexframe_intervals.markdown(lexframe_intervals.tidy(frame(*rows), PUBLISHED), PUBLISHED)
+    assert [line.split(" | ")[0].removeprefix("| LexFrame[1], ") for line in lines(text)[2:]] == [
+        "4 documents", "8 documents", "16 documents", "power"
+    ]  # fmt: skip
+    assert "0.125 [0.115, 0.135]" in text
+    assert "| -0.500 |" in text
+
+
+def test_costs_beside_the_papers_ratio():
+    rows = (
+        row("time_ratio", "jacobian_lens", 12.3, unit="times", experiment="costs", checkpoint="smollm3-3b"),
+        row("seconds", "lexframe_1", 40.0, unit="s", setting="read", experiment="costs", checkpoint="smollm3-3b"),
+    )
+    table = lexframe_costs.tidy(frame(*rows), PUBLISHED)
+    assert table["published"].tolist()[0] == 18
+    ours, theirs = lexframe_costs.markdown(table, PUBLISHED).split(THEIRS)
+    assert "| Jacobian lens | 12.300 |  |" in ours
+    assert "| LexFrame[1], read |  | 40.000 |" in ours
+    assert "| Jacobian lens | 18 |  | 44 |  |" in theirs
+
+
+def test_a_variant_stands_beside_what_was_chosen():
+    about = {"experiment": "sensitivity"}
+    rows = (
+        row("kl", "lexframe_1", 0.16, 0.01, **about),
+        row("kl", "lexframe_1", 0.18, 0.01, setting="bos", **about),
+        row("kl", "lexframe_1", 0.99, 0.01, setting="bos", layer=3, **about),
+        row("kl", "lexframe_1", 0.02, 0.01, setting="bos", contrast="difference", **about),
+        row("top1", "lexframe_1", 0.80, 0.01, setting="lsmr_steps", **about),
+    )
+    table = lexframe_sensitivity.tidy(frame(*rows), PUBLISHED)
+    assert table["point"].tolist() == [0.16, 0.18, 0.80]
+    assert lines(lexframe_sensitivity.markdown(table, PUBLISHED, {"toy": "Toy"})) == [
+        "| Open point | Estimate | Toy: Chosen | Toy: Variant |",
+        "| --- | ---: | ---: | ---: |",
+        "| bos | KL (nats), LexFrame[1] | 0.160 [0.150, 0.170] | 0.180 [0.170, 0.190] |",
+        "| lsmr steps | Top-1, LexFrame[1] |  | 0.800 [0.790, 0.810] |",
+    ]
+    assert lexframe_sensitivity.latex(table, PUBLISHED).count(r"\begin{tabular}{lrrr}") == 1
+
+
+# -- tables of words
+
+
+def test_open_points_are_whole():
+    values = PUBLISHED | {"open_points": catalogue.load("open_points")}
+    table = lexframe_open_points.tidy(pd.DataFrame(), values)
+    assert table["id"].is_unique
+    assert {"logit_scale_and_softcap", "first_position_attention", "reading_prefix", "side"} <= set(table["id"])
+    text = lexframe_open_points.markdown(table, values)
+    assert len(lines(text)) == len(table) + 2
+    assert "Sensitivity: bos" in text
+    assert "Not tested: Neither the paper's models" in text
+    latex = lexframe_open_points.latex(table, values)
+    assert latex.count("{") == latex.count("}")
+    values["open_points"]["lexframe"]["side"]["untested"] = "and a second answer"
+    with pytest.raises(LensproofError, match=r"open_points\.yaml: side needs where, open, chosen and one of"):
+        lexframe_open_points.tidy(pd.DataFrame(), values)
+
+
+def claims_table() -> pd.DataFrame:
+    """``results/claims.csv`` of one checkpoint with one claim judged, one not testable and the others not run."""
+    rows = []
+    for name in claims():
+        line = dict.fromkeys(("checkpoint", "published", "estimate", "lo", "hi", "n", "level", "reason"))
+        line |= {"claim": name, "statement": f"what {name} says", "level": "desk", "verdict": "not run"}
+        if name == "lexframe_order1_halves_order0_kl":
+            line |= {"checkpoint": "toy", "verdict": "reproduced", "estimate": 0.81, "lo": 0.8, "hi": 0.82, "n": 5}
+            line |= {"published": "order0_to_order1_kl_drop 0.816 (smollm3-3b), 0.839 (olmo3-7b)"}
+        if name == "lexframe_lens_angle_values":
+            line |= {"checkpoint": "toy", "verdict": "not testable", "estimate": 71.0}
+        rows.append(line)
+    return pd.DataFrame(rows)
+
+
+def test_statements_of_the_text_with_their_verdicts():
+    values = PUBLISHED | {"claims": catalogue.load("claims")}
+    table = lexframe_text.tidy(claims_table(), values)
+    assert "lexframe_table3_values" not in set(table["claim"])  # a table alone says it
+    assert {"lexframe_lens_angle_values", "lexframe_relaxation_is_exponential"} <= set(table["claim"])
+    found = {line.split(" | ")[0]: line for line in lines(lexframe_text.markdown(table, values, {"toy": "Toy"}))}
+    assert found["| Statement"] == "| Statement | Where | Paper | Toy: Ours |"
+    assert found["| what lexframe_order1_halves_order0_kl says"].endswith(
+        "| order0_to_order1_kl_drop 0.816 (smollm3-3b), 0.839 (olmo3-7b) | reproduced, 0.810 [0.800, 0.820] |"
+    )
+    assert found["| what lexframe_lens_angle_values says"].endswith("| not testable |")
+    assert found["| what lexframe_order2_direction_nearer says"].endswith("| not run |")
+    assert r"order0\_to\_order1" in lexframe_text.latex(table, values)
+    with pytest.raises(LensproofError, match=r"made from results/claims\.csv"):
+        lexframe_text.tidy(frame(row()), values)
+
+
+def test_examples_by_layer_and_method():
+    rows = [
+        {"checkpoint": "toy", "prefix": "A review", "layer": layer, "method": method, "token": token, "probability": p}
+        for layer, method, token, p in (
+            (4, "logit_lens", " the", 0.5), (4, "lexframe_1", " Times", 0.22), (8, "logit_lens", "\n", 0.1),
+            (8, "lexframe_1", " Guardian", 0.29), (9, "model", " Guardian", 0.29), (9, "model", " Times", 0.22),
+        )
+    ]  # fmt: skip
+    ranks = [0, 0, 0, 0, 0, 1]
+    table = lexframe_table9.tidy(pd.DataFrame(rows).assign(rank=ranks), PUBLISHED)
+    text = lexframe_table9.markdown(table, PUBLISHED, {"toy": "Toy"})
+    assert "Toy, “A review”, the model: Guardian 0.29, Times 0.22:" in text
+    assert lines(text) == [
+        "| Layer | Logit lens | LexFrame[1] |", "| --- | --- | --- |", "| 4 | the 0.50 | Times 0.22 |",
+        r"| 8 | '\n' 0.10 | Guardian 0.29 |",
+    ]  # fmt: skip
+    assert "LexFrame[1] at 16, Jacobian lens at 20, Logit lens at 24; LexFrame[1] reads Times at 12" in text
+    assert r"\textbackslash{}n" in lexframe_table9.latex(table, PUBLISHED)
+    with pytest.raises(LensproofError, match="observations of examples"):
+        lexframe_table9.tidy(frame(row()), PUBLISHED)
+
+
+# -- cells and names
+
+
+@pytest.mark.parametrize(
+    ("estimate", "text"),
+    [
+        (row(point=12.345, half=0.5), "12.35 [11.85, 12.85]"),
+        (row(point=0.12345, half=0.01), "0.123 [0.113, 0.133]"),
+        (row(point=12.345, half=0.5, unit="degrees"), "12.3 [11.8, 12.8]"),
+        (row(point=0.5, unit="share"), "0.500"),
+        (row(point=0.5, half=float("nan")), "0.500"),
+        (row(point=float("nan"), half=0.0), "not defined"),
+    ],
+)
+def test_intervals_in_cells(estimate, text):
+    assert interval(estimate) == text
+
+
+def test_latex_escapes():
+    assert escape(r"a_b & 50% [1] \ {²}") == r"a\_b \& 50\% {[}1{]} \textbackslash{} {\textsuperscript{2}}"
+
+
+def test_every_method_and_measure_has_a_title_of_its_own():
+    names = [*FIXED, *NATIVE, "lexframe_1", "lexframe_1_basis", "lexframe_1_readout", "lexframe_1_difference"]
+    names += ["lexframe_1_linear", "lexframe_1_reading_kl", "lexframe_1_reading_kl_own_prefix", "lexframe_2"]
+    shown = [method_title(name) for name in names]
+    assert len(set(shown)) == len(shown)
+    assert not any("_" in title for title in shown)
+    assert len(set(MEASURES.values())) == len(MEASURES)
+    assert method_title("lexframe_2_basis") == "LexFrame[2] basis"
+    assert method_title("something_new") == "Something new"
+    assert measure_title("something_new") == "Something new"
+    assert setting_title("calibration_1") == "calibration 1"
+
+
+# -- commands and captions
+
+
+def lensproof(*arguments) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", "lensproof", *map(str, arguments)], capture_output=True, text=True)
+
+
+def test_commands_by_name(tmp_path, papers_own):
+    """Estimates of several experiments, a table of claims, and nothing."""
+    files = []
+    for experiment in ("steering", "readings"):
+        files.append(tmp_path / experiment / "smollm3-3b.parquet")
+        write_parquet(files[-1], papers_own[papers_own["experiment"] == experiment], {})
+    claims_csv = tmp_path / "claims.csv"
+    claims_table().to_csv(claims_csv, index=False)
+    for name, given in (("table5", files), ("text", [claims_csv]), ("open_points", [])):
+        out = tmp_path / "made" / f"{name}.csv"
+        done = lensproof("table", "lexframe", name, *given, "--out", out)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert {path.suffix for path in out.parent.glob(f"{name}.*")} == {".csv", ".md", ".tex", ".json"}
+    inputs = read_json(tmp_path / "made/table5.provenance.json")["inputs"]
+    assert set(inputs) == {"steering/smollm3-3b", "readings/smollm3-3b"}
+
+
+def test_the_code_of_a_table_is_part_of_its_provenance(tmp_path, papers_own):
+    found = []
+    for name in ("table3", "table5"):
+        file = tmp_path / "estimates.parquet"
+        write_parquet(file, papers_own, {})
+        done = lensproof("table", "lexframe", name, file, "--out", tmp_path / f"{name}.csv")
+        assert (done.returncode, done.stderr) == (0, "")
+        found.append(read_json(tmp_path / f"{name}.provenance.json")["code"])
+    assert found[0] != found[1]
+
+
+def test_bad_input_is_one_line(tmp_path, papers_own):
+    file = tmp_path / "estimates.parquet"
+    write_parquet(file, papers_own[papers_own["experiment"] == "readings"], {})
+    for arguments, words in (
+        (["table3", file], "the estimates hold nothing of Table 3: give those of composition"),
+        (["table3"], "give those of composition"),
+        (["table99", file], "there is no 'lexframe_table99' in figures"),
+        (["text", tmp_path / "absent.csv"], "absent.csv does not exist"),
+    ):
+        done = lensproof("table", "lexframe", *arguments, "--out", tmp_path / "out.csv")
+        assert done.returncode == 2
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+        assert words in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["estimates.parquet"]
+
+
+@pytest.mark.parametrize("name", [*PAPERS, *OTHERS])
+@pytest.mark.parametrize("level", ["smoke", "desk", "paper"])
+def test_every_table_has_a_caption(root, name, level):
+    config = yaml.safe_load((root / "config.yaml").read_text())
+    validated(config)
+    config["level"] = level
+    config["bootstrap"] = {"resamples": "500", "level": "0.9"}  # as Snakemake's command line gives them
+    source = (root / f"workflow/report/lexframe_{name}.rst").read_text()
+    text = jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(source).render(
+        snakemake=SimpleNamespace(config=config)
+    )  # fmt: skip
+    assert text.startswith("**")
+    assert "{" not in text
+    if name in PAPERS:
+        assert f"Table {name[-1]}" in text
+        assert "90%" in text
+        assert "500 resamples" in text
+        assert ("column ``published``" in text) == (level == "paper")
+    for function in ("tidy", "markdown", "latex"):
+        assert callable(getattr(module(name), function))
