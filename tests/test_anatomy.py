@@ -184,6 +184,44 @@ def test_capped_attention_scores_are_refused():
         take_apart(model)
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"enable_moe_block": True, "num_experts": 2, "top_k_experts": 1, "moe_intermediate_size": 8}, "experts"),
+        ({"use_bidirectional_attention": "all"}, "both directions"),
+        ({"num_kv_shared_layers": 4}, "another model's"),
+    ],
+)
+def test_variants_of_gemma_4_whose_blocks_are_others_are_refused(settings, words):
+    spec = RandomSource(kind="random", architecture="gemma4_text")
+    with pytest.raises(LensproofError, match=words):
+        take_apart(random_model(spec, **settings))
+
+
+def test_gemma_4_shares_writes_and_scales():
+    small, large = tiny("gemma4_text").blocks, tiny("gemma4_text/large").blocks
+    assert [block.shares for block in small] == [None, None, 0, 1]
+    assert [block.shares for block in large] == [None] * 4
+    assert [block.attention.value is None for block in large] == [False, True, False, True]
+    assert all(block.extra for block in small)
+    assert not any(block.extra for block in large)
+    assert all((block.scale - 1).abs() > 0.01 for block in (*small, *large))
+
+
+def test_blocks_that_take_an_input_of_the_token_ask_for_the_sequence():
+    decoder, ids = tiny("gemma4_text"), tokens(2, 20)
+    x = residuals(decoder, ids)
+    with pytest.raises(LensproofError, match=r"bind the decoder to the sequence \(Decoder\.on\)"):
+        decoder.blocks[0].run(x[0])
+    bound = decoder.on(ids)
+    assert_same(bound.blocks[0].run(x[0]), x[1])
+    again = bound.on(ids[1])
+    assert_same(again.blocks[0].run(x[0, 1:]), x[1, 1:])
+    at = torch.tensor([7, 3])
+    a = again.blocks[0].attention(again.blocks[0].attention_input(x[0, 1:]))
+    assert_same(again.blocks[0].finish(x[0, 1:, at], a[:, at], at), x[1, 1:, at])
+
+
 def test_every_architecture_here_has_a_tiny_model():
     assert {tiny(name).architecture for name in ARCHITECTURES} == set(known())
 

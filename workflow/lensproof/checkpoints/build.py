@@ -137,12 +137,15 @@ def _config(folder: Path) -> Any:
         raise LensproofError("the source is not a checkpoint: it has no config.json")
     kind = read_json(path).get("model_type")
     try:
-        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False).get_text_config()
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        text = config.get_text_config()
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LensproofError(
             f"architecture {kind} is not known to transformers, or its config.json is broken "
             f"({str(error).strip().splitlines()[0][:120]})"
         ) from error
+    text.tie_word_embeddings = config.tie_word_embeddings
+    return text
 
 
 def _weights(folder: Path) -> list[Path]:

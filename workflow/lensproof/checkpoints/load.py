@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,13 +13,21 @@ from lensproof.checkpoints.anatomy import take_apart
 from lensproof.errors import LensproofError
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
     from lensproof.checkpoints.anatomy.decoder import Decoder
 
 
+# What stands in front of the language model's weights in a checkpoint that has other parts too.
+TEXT_PART = {
+    r"^(?:model\.)?language_model\.(?:model\.)?(?!lm_head)": "model.",
+    r"^language_model\.lm_head": "lm_head",
+}
+
+
 def load(directory: str | Path, device: str = "cpu", precision: str = "float32") -> Decoder:
-    """The model of a checkpoint, in evaluation mode, taken apart.
+    """The model of a checkpoint, in evaluation mode, taken apart; of one that also takes images or sound, its language
+    model alone.
 
     Args:
         directory: folder with ``config.json`` and safetensors weights.
@@ -25,19 +35,52 @@ def load(directory: str | Path, device: str = "cpu", precision: str = "float32")
         precision: type of the weights, ``float32``, ``bfloat16`` or ``float16``.
 
     Raises:
-        LensproofError: no checkpoint there, or an architecture that the project does not know.
+        LensproofError: no checkpoint there, weights are missing from it, or the project does not know its architecture.
     """
-    from transformers import AutoModelForCausalLM, logging
+    return take_apart(_model(_existing(directory), precision).eval().to(resolve(device)))
+
+
+def _model(directory: Path, precision: str) -> PreTrainedModel:
+    from transformers import AutoConfig, AutoModelForCausalLM, logging
 
     logging.disable_progress_bar()
-    model = AutoModelForCausalLM.from_pretrained(
-        _existing(directory),
-        dtype=getattr(torch, precision),
-        local_files_only=True,
-        use_safetensors=True,
-        trust_remote_code=False,
-    )
-    return take_apart(model.eval().to(resolve(device)))
+    local = {"local_files_only": True, "trust_remote_code": False}
+    config = AutoConfig.from_pretrained(directory, **local)
+    text = _text(config)
+    with _quietly():  # other parts of the checkpoint are left out on purpose
+        model, found = AutoModelForCausalLM.from_pretrained(
+            directory,
+            config=text,
+            key_mapping=None if text is config else TEXT_PART,
+            dtype=getattr(torch, precision),
+            use_safetensors=True,
+            output_loading_info=True,
+            **local,
+        )
+    if found["missing_keys"]:
+        first, *others = sorted(found["missing_keys"])
+        more = f" and {len(others)} more" if others else ""
+        raise LensproofError(f"{directory}: the weights lack {first}{more}: fetch the checkpoint again")
+    return model
+
+
+def _text(config: PreTrainedConfig) -> PreTrainedConfig:
+    """The language model's configuration; whether its embeddings are tied is the whole model's affair."""
+    text = config.get_text_config()
+    text.tie_word_embeddings = config.tie_word_embeddings
+    return text
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    from transformers import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
 def load_tokenizer(directory: str | Path) -> PreTrainedTokenizerBase:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -243,9 +243,13 @@ def by_autograd(function: Any, x: Tensor) -> Linearised:
     with torch.enable_grad():
         variable = x.detach().clone().requires_grad_()
         output = function(variable)
-        dual = torch.zeros_like(output, requires_grad=True)
-        # The vector product of a vector product: linear in its cotangent, so its derivative by that is J itself.
-        (pulled,) = torch.autograd.grad(output, variable, dual, create_graph=True)
+
+    @cache
+    def transposed() -> tuple[Tensor, Tensor]:
+        """A cotangent and its product with J: linear in the cotangent, so the derivative by that is J itself."""
+        with torch.enable_grad():
+            dual = torch.zeros_like(output, requires_grad=True)
+            return dual, torch.autograd.grad(output, variable, dual, create_graph=True)[0]
 
     def vjp(cotangent: Tensor) -> Tensor:
         (found,) = torch.autograd.grad(
@@ -254,6 +258,7 @@ def by_autograd(function: Any, x: Tensor) -> Linearised:
         return found.transpose(0, 1)
 
     def jvp(tangent: Tensor) -> Tensor:
+        dual, pulled = transposed()
         (found,) = torch.autograd.grad(pulled, dual, tangent.transpose(0, 1), retain_graph=True, is_grads_batched=True)
         return found.transpose(0, 1)
 

@@ -82,17 +82,17 @@ class GatedDeltaNet:
         length = whole.decay.shape[1]
         at = torch.arange(length - y.shape[1], length, device=y.device)
         fade = _fade(whole.decay[:, at], whole.decay, _before(at + 1, length))
-        return self._merge(y, _read(query, fade, whole))
+        return self.merge(y, _read(query, fade, whole))
 
     def attend(self, y: Tensor, at: Tensor, memory: DeltaMemory, own: Feed) -> Tensor:
         """Outputs ``[B, R, d]`` of rows that know nothing of one another: row r takes one step from the state before
         position ``at[r]``, which is read from ``memory`` ``[B or 1, S, ...]``."""
-        query, key, value = self._heads(self._convolve_rows(own.mixed, at, memory.mixed))
+        query, key, value = self.split(self._convolve_rows(own.mixed, at, memory.mixed))
         start = memory.decay[:, (at - 1).clamp_min(0)] * (at > 0)[:, None]
         fade = _fade(start + own.decay, memory.decay, _before(at, memory.decay.shape[1]))
         correction = own.strength.unsqueeze(-1) * (value - _read(key, fade, memory))
         itself = (query * key).sum(-1, keepdim=True).repeat_interleave(self.heads // self.key_heads, 2)
-        return self._merge(y, _read(query, fade, memory) + itself * correction)
+        return self.merge(y, _read(query, fade, memory) + itself * correction)
 
     def _go_on(self, own: Feed, memory: DeltaMemory | None) -> tuple[DeltaMemory, Tensor]:
         """The memory with a span of positions added to it, and their queries ``[B, T, K, k]``.
@@ -100,7 +100,7 @@ class GatedDeltaNet:
         Corrections depend on those before them in the span: u = b (v - what the state before it holds at k) is a
         triangular system in the span's u.
         """
-        query, key, value = self._heads(self._convolve(own.mixed, None if memory is None else memory.mixed))
+        query, key, value = self.split(self._convolve(own.mixed, None if memory is None else memory.mixed))
         decay = own.decay.double().cumsum(1)
         if memory is not None:
             decay = decay + memory.decay[:, -1:]
@@ -130,7 +130,7 @@ class GatedDeltaNet:
             total = total + before[:, (at - back).clamp_min(0)] * (at >= back)[:, None] * tap
         return total
 
-    def _heads(self, convolved: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def split(self, convolved: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Unit queries (over the root of their width) and keys ``[B, R, K, k]``, and values ``[B, R, H, v]``."""
         keys = self.key_heads * self.key_width
         widths = (keys, keys, convolved.shape[-1] - 2 * keys)
@@ -138,7 +138,7 @@ class GatedDeltaNet:
         query, key = (_unit(part.unflatten(-1, (self.key_heads, -1))) for part in (query, key))
         return query * self.key_width**-0.5, key, value.unflatten(-1, (self.heads, -1))
 
-    def _merge(self, y: Tensor, z: Tensor) -> Tensor:
+    def merge(self, y: Tensor, z: Tensor) -> Tensor:
         """Head outputs ``[B, R, H, v]``, normed and gated by the input ``y``, to the module's output ``[B, R, d]``."""
         gate = self.activation(self.gate(y).float()).unflatten(-1, (self.heads, -1))
         return self.output((self.norm(z.to(y.dtype)) * gate).to(y.dtype).flatten(-2))

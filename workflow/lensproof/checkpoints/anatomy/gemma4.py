@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from lensproof.checkpoints.anatomy.decoder import AutogradBlock, Decoder, Writes
+from lensproof.checkpoints.anatomy.modules import gated_mlp, linear, rotary
 from lensproof.checkpoints.anatomy.parts import Attention, GatedMLP, Linear, Memory, RMSNorm, Rotary
 from lensproof.errors import LensproofError
 
@@ -110,15 +111,13 @@ def take_apart(model: PreTrainedModel) -> Decoder:
     """
     inner, config = model.model, model.config
     _refuse_others(config)
-    rotary = {kind: Rotary.of(partial(_table, inner, kind)) for kind in set(config.layer_types)}
+    turns = {kind: rotary(inner, kind) for kind in set(config.layer_types)}
     decoder = Decoder(
         architecture=ARCHITECTURE,
         embed=inner.embed_tokens,
         blocks=[
-            _block(layer, config.per_layer_config[index].num_key_value_heads, rotary[kind], shares)
-            for index, (layer, kind, shares) in enumerate(
-                zip(inner.layers, config.layer_types, _sources(config), strict=True)
-            )
+            _block(layer, config.per_layer_config[index], turns[config.layer_types[index]], shares)
+            for index, (layer, shares) in enumerate(zip(inner.layers, _sources(config), strict=True))
         ],
         final_norm=_norm(inner.norm),
         unembedding=model.lm_head.weight,
@@ -160,25 +159,16 @@ def _bind(decoder: Decoder, tokens: Tensor) -> Decoder:
     return replace(decoder, blocks=blocks, bind=partial(_bind, decoder))
 
 
-def _table(inner, kind: str, positions: Tensor) -> tuple[Tensor, Tensor]:
-    return inner.rotary_emb(inner.embed_tokens.weight, positions[None], kind)
-
-
 def _norm(module) -> RMSNorm:
     return RMSNorm(module.weight.float(), module.eps)
 
 
-def _linear(module) -> Linear | None:
-    return None if module is None else Linear(module.weight, module.bias)
-
-
-def _block(layer, key_value_heads: int, rotary: Rotary, shares: int | None) -> Gemma4Block:
-    mlp = layer.mlp
+def _block(layer, config, turn: Rotary, shares: int | None) -> Gemma4Block:
     return Gemma4Block(
-        attention=_attention(layer.self_attn, key_value_heads, rotary, shares),
+        attention=_attention(layer.self_attn, config, turn, shares),
         attention_norm=_norm(layer.input_layernorm),
         attention_post_norm=_norm(layer.post_attention_layernorm),
-        mlp=GatedMLP(_linear(mlp.gate_proj), _linear(mlp.up_proj), _linear(mlp.down_proj), mlp.act_fn),
+        mlp=gated_mlp(layer.mlp, config.hidden_activation),
         mlp_norm=_norm(layer.pre_feedforward_layernorm),
         mlp_post_norm=_norm(layer.post_feedforward_layernorm),
         scale=layer.layer_scalar,
@@ -187,28 +177,28 @@ def _block(layer, key_value_heads: int, rotary: Rotary, shares: int | None) -> G
     )
 
 
-def _attention(module, key_value_heads: int, rotary: Rotary, shares: int | None) -> Gemma4Attention:
+def _attention(module, config, turn: Rotary, shares: int | None) -> Gemma4Attention:
     own = shares is None
     return Gemma4Attention(
-        query=_linear(module.q_proj),
-        key=_linear(module.k_proj) if own else None,
-        value=_linear(module.v_proj) if own else None,
-        output=_linear(module.o_proj),
-        heads=module.config.num_attention_heads,
-        key_value_heads=key_value_heads,
+        query=linear(module.q_proj),
+        key=linear(module.k_proj) if own else None,
+        value=linear(module.v_proj) if own and module.v_proj is not None else None,
+        output=linear(module.o_proj),
+        heads=config.num_attention_heads,
+        key_value_heads=config.num_key_value_heads,
         scale=module.scaling,
-        rotary=rotary,
+        rotary=turn,
         query_norm=_norm(module.q_norm),
         key_norm=_norm(module.k_norm) if own else None,
-        value_norm=RMSNorm(torch.ones_like(module.k_norm.weight), module.v_norm.eps) if own else None,
+        value_norm=RMSNorm(torch.ones_like(module.k_norm.weight).float(), module.v_norm.eps) if own else None,
         window=module.sliding_window,
     )
 
 
 def _extra(layer) -> PerLayerInput:
     return PerLayerInput(
-        gate=_linear(layer.per_layer_input_gate),
-        projection=_linear(layer.per_layer_projection),
+        gate=linear(layer.per_layer_input_gate),
+        projection=linear(layer.per_layer_projection),
         norm=_norm(layer.post_per_layer_input_norm),
         activation=layer.act_fn,
     )

@@ -11,7 +11,8 @@ from transformers.activations import ACT2FN
 
 from lensproof.checkpoints.anatomy.decoder import AutogradBlock, Decoder, Writes
 from lensproof.checkpoints.anatomy.delta import GatedDeltaNet
-from lensproof.checkpoints.anatomy.parts import Attention, GatedMLP, Linear, Memory, RMSNorm, Rotary
+from lensproof.checkpoints.anatomy.modules import gated_mlp, linear, rms_norm, rotary
+from lensproof.checkpoints.anatomy.parts import Attention, GatedMLP, Memory, RMSNorm, Rotary
 
 ARCHITECTURE = "Qwen3_5ForCausalLM"
 
@@ -69,11 +70,11 @@ class Qwen3_5Block(AutogradBlock):
 def take_apart(model: PreTrainedModel) -> Decoder:
     """Where a Qwen3.5 text model keeps its parts."""
     inner, config = model.model, model.config
-    rotary = Rotary.of(lambda positions: inner.rotary_emb(inner.embed_tokens.weight, positions[None]))
+    turn = rotary(inner)
     return Decoder(
         architecture=ARCHITECTURE,
         embed=inner.embed_tokens,
-        blocks=[_block(layer, rotary) for layer in inner.layers],
+        blocks=[_block(layer, config, turn) for layer in inner.layers],
         final_norm=_norm(inner.norm),
         unembedding=model.lm_head.weight,
         tied=config.tie_word_embeddings,
@@ -85,30 +86,26 @@ def _norm(module) -> RMSNorm:
     return RMSNorm(1.0 + module.weight.float(), module.eps)
 
 
-def _linear(module) -> Linear:
-    return Linear(module.weight, module.bias)
-
-
-def _block(layer, rotary: Rotary) -> Qwen3_5Block:
-    linear, mlp = layer.block_type == "linear_attention", layer.mlp
+def _block(layer, config, turn: Rotary) -> Qwen3_5Block:
+    recurrent = layer.block_type == "linear_attention"
     return Qwen3_5Block(
-        attention=_delta_net(layer.linear_attn) if linear else _attention(layer.self_attn, rotary),
+        attention=_delta_net(layer.linear_attn) if recurrent else _attention(layer.self_attn, config, turn),
         attention_norm=_norm(layer.input_layernorm),
-        mlp=GatedMLP(_linear(mlp.gate_proj), _linear(mlp.up_proj), _linear(mlp.down_proj), mlp.act_fn),
+        mlp=gated_mlp(layer.mlp, config.hidden_act),
         mlp_norm=_norm(layer.post_attention_layernorm),
     )
 
 
-def _attention(module, rotary: Rotary) -> GatedAttention:
+def _attention(module, config, turn: Rotary) -> GatedAttention:
     return GatedAttention(
-        query=_linear(module.q_proj),
-        key=_linear(module.k_proj),
-        value=_linear(module.v_proj),
-        output=_linear(module.o_proj),
-        heads=module.config.num_attention_heads,
-        key_value_heads=module.config.num_key_value_heads,
+        query=linear(module.q_proj),
+        key=linear(module.k_proj),
+        value=linear(module.v_proj),
+        output=linear(module.o_proj),
+        heads=config.num_attention_heads,
+        key_value_heads=config.num_key_value_heads,
         scale=module.scaling,
-        rotary=rotary,
+        rotary=turn,
         query_norm=_norm(module.q_norm),
         key_norm=_norm(module.k_norm),
     )
@@ -116,15 +113,15 @@ def _attention(module, rotary: Rotary) -> GatedAttention:
 
 def _delta_net(module) -> GatedDeltaNet:
     return GatedDeltaNet(
-        mixed=_linear(module.in_proj_qkv),
-        gate=_linear(module.in_proj_z),
-        strength=_linear(module.in_proj_b),
-        decay=_linear(module.in_proj_a),
-        output=_linear(module.out_proj),
+        mixed=linear(module.in_proj_qkv),
+        gate=linear(module.in_proj_z),
+        strength=linear(module.in_proj_b),
+        decay=linear(module.in_proj_a),
+        output=linear(module.out_proj),
         taps=module.conv1d.weight.squeeze(1),
         log_rate=module.A_log,
         offset=module.dt_bias,
-        norm=RMSNorm(module.norm.weight.float(), module.norm.variance_epsilon),
+        norm=rms_norm(module.norm),
         key_heads=module.num_k_heads,
         heads=module.num_v_heads,
         key_width=module.head_k_dim,
