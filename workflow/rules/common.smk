@@ -10,6 +10,8 @@ from lensproof.claims import catalogue
 from lensproof.codehash import code_hash
 from lensproof.config import asked_for, chosen_layers, config_hash, validated
 from lensproof.errors import LensproofError
+from lensproof.figures import catalogue as figures
+from lensproof.figures.catalogue import CLAIMS as CLAIMS_TABLE, FIGURES, TABLES
 from lensproof.experiments.catalogue import DERIVED, EXPERIMENTS
 
 try:
@@ -42,6 +44,7 @@ wildcard_constraints:
     claim=r"[a-z0-9_]+",
     shard=r"\d{3}",
     length=r"\d+",
+    part=r"\d+",
 
 
 def registered(kind, name):

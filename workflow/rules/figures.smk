@@ -1,64 +1,87 @@
-# From estimates to figures and tables; nothing is computed here. Each one is a target: `lexframe_fig4`.
-READINGS_ESTIMATES = collect(
-    "results/estimates/lexframe/readings/{checkpoint}.parquet", checkpoint=settings.checkpoints
-)
+# From estimates to figures and tables; nothing is computed here. Each one is a target: `lexframe_fig4`, `lexframe_table1`.
+# What each is made from: lensproof/figures/catalogue.py.
+
+
+def shown(experiments):
+    """The estimates of every checkpoint that a figure or table shows."""
+    return [
+        f"results/estimates/lexframe/{experiment}/{checkpoint}.parquet"
+        for experiment in experiments
+        for checkpoint in settings.checkpoints
+        if experiment != CLAIMS_TABLE
+    ] + (["results/claims.csv"] if CLAIMS_TABLE in experiments else [])
+
+
 # What checkpoints are called in print.
+PRINTED = {
+    *settings.checkpoints,
+    *(name for series in settings.experiments.training.series.values() for name in series),
+}
 TITLES = " ".join(
-    f"--title {shlex.quote(f'{name}={settings.registry.checkpoints[name].title}')}" for name in settings.checkpoints
+    f"--title {shlex.quote(f'{name}={settings.registry.checkpoints[name].title}')}" for name in sorted(PRINTED)
 )
 
+for name, experiments in FIGURES.items():
 
-rule lexframe_table1:
-    """Readings against the model's output, mean over layers."""
-    input:
-        READINGS_ESTIMATES,
-    output:
-        csv=report(
-            "results/tables/lexframe/table1.csv",
-            caption="../report/lexframe_table1.rst",
-            category="Lexical Reference Frames",
-            labels={"item": "Table 1", "kind": "table"},
-        ),
-        md="results/tables/lexframe/table1.md",
-        tex="results/tables/lexframe/table1.tex",
-    log:
-        "results/logs/tables/lexframe/table1.log",
-    conda:
-        "../../envs/lensproof.yaml"
-    params:
-        code=code_hash("table", "lensproof.figures.lexframe_table1"),
-        titles=TITLES,
-    shell:
-        "lensproof --log {log} table lexframe table1 {input} {params.titles} --out {output.csv}"
+    rule:
+        name:
+            f"lexframe_{name}"
+        input:
+            shown(experiments),
+        output:
+            pdf=f"results/figures/lexframe/{name}.pdf",
+            svg=report(
+                f"results/figures/lexframe/{name}.svg",
+                caption=f"../report/lexframe_{name}.rst",
+                category="Lexical Reference Frames",
+                labels={"item": figures.title(name), "kind": "figure"},
+            ),
+            png=f"results/figures/lexframe/{name}.png",
+        log:
+            f"results/logs/figures/lexframe/{name}.log",
+        conda:
+            "../../envs/lensproof.yaml"
+        params:
+            code=code_hash("figure", f"lensproof.figures.lexframe_{name}"),
+            name=name,
+            titles=TITLES,
+        shell:
+            "lensproof --log {log} figure lexframe {params.name} {input} {params.titles} --out {output.pdf}"
 
 
-rule lexframe_fig4:
-    """Divergence of each reading from the model's output, by layer."""
-    input:
-        READINGS_ESTIMATES,
-    output:
-        pdf="results/figures/lexframe/fig4.pdf",
-        svg=report(
-            "results/figures/lexframe/fig4.svg",
-            caption="../report/lexframe_fig4.rst",
-            category="Lexical Reference Frames",
-            labels={"item": "Figure 4", "kind": "figure"},
-        ),
-        png="results/figures/lexframe/fig4.png",
-    log:
-        "results/logs/figures/lexframe/fig4.log",
-    conda:
-        "../../envs/lensproof.yaml"
-    params:
-        code=code_hash("figure"),
-        titles=TITLES,
-    shell:
-        "lensproof --log {log} figure lexframe fig4 {input} {params.titles} --out {output.pdf}"
+for name, experiments in TABLES.items():
+
+    rule:
+        name:
+            f"lexframe_{name}"
+        input:
+            shown(experiments),
+            published=expand("paper/published/{file}.yaml", file=["lexframe", *figures.ALSO.get(name, ())]),
+        output:
+            csv=report(
+                f"results/tables/lexframe/{name}.csv",
+                caption=f"../report/lexframe_{name}.rst",
+                category="Lexical Reference Frames",
+                labels={"item": figures.title(name), "kind": "table"},
+            ),
+            md=f"results/tables/lexframe/{name}.md",
+            tex=f"results/tables/lexframe/{name}.tex",
+        log:
+            f"results/logs/tables/lexframe/{name}.log",
+        conda:
+            "../../envs/lensproof.yaml"
+        params:
+            code=code_hash("table", f"lensproof.figures.lexframe_{name}"),
+            name=name,
+            estimates=shown(experiments),
+            titles=TITLES,
+        shell:
+            "lensproof --log {log} table lexframe {params.name} {params.estimates} {params.titles} --out {output.csv}"
 
 
 rule lexframe:
-    """Every table and figure of Lexical Reference Frames that there is."""
+    """Every table and figure of Lexical Reference Frames."""
     input:
-        rules.lexframe_table1.output,
-        rules.lexframe_fig4.output,
+        expand("results/figures/lexframe/{name}.{form}", name=FIGURES, form=["pdf", "svg", "png"]),
+        expand("results/tables/lexframe/{name}.{form}", name=TABLES, form=["csv", "md", "tex"]),
     localrule: True
