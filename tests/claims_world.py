@@ -13,7 +13,6 @@ from lensproof.claims.published import values
 from lensproof.claims.rules import (
     AllOf,
     AnyOf,
-    Apart,
     AtLeast,
     AtMost,
     Equivalence,
@@ -90,9 +89,7 @@ def _positive(measure, method, reference, setting, experiment) -> Sign:
 
 
 def asks(leaf, published: Mapping[str, Any], checkpoint: str, level: str) -> dict[Quantity, Asked]:
-    """What one leaf asks of the estimates that it looks at."""
-    if isinstance(leaf, Apart):
-        return {leaf.higher: Asked(low=0.55), leaf.lower: Asked(high=0.45)}
+    """What one leaf asks of the estimate that it looks at."""
     return {leaf.quantity: _asked(leaf, published, checkpoint, level)}
 
 
@@ -175,10 +172,10 @@ def paper_rows(published: Mapping[str, Any], checkpoint: str, half: float = HALF
     else:
         plateau = relaxation["plateau_smollm3"]
         for layer in plateau["layers"]:
-            add("coherence", "cosine", "fixed_direction_ceiling", plateau["sqrt_coherence"], layer=layer)
+            add("directions", "cosine", "fixed_direction_ceiling", plateau["sqrt_coherence"], layer=layer)
     add("directions", "cosine", "lexframe_1", text["order1_cosine_mid_depth"], layer=depth // 2)
     add("directions", "cosine", "lexframe_1", text["order1_cosine_layer_mean"])
-    add("coherence", "cosine", "fixed_direction_ceiling", text["fixed_direction_ceiling_mid_depth"], layer=depth // 2)
+    add("directions", "cosine", "fixed_direction_ceiling", text["fixed_direction_ceiling_mid_depth"], layer=depth // 2)
     product = text["readout_state_inner_product_vs_centred_logit_correlation"]
     add("directions", "inner_product", "native_readout", product)
     add("directions", "relaxation_share", "lexframe_1", relaxation["share_per_layer"][at])
@@ -226,8 +223,8 @@ def paper_rows(published: Mapping[str, Any], checkpoint: str, half: float = HALF
             add("long_context", "kl", method, value, setting=setting)
     if checkpoint == "olmo3-7b":
         for method, layer in published["table9"]["first_read_guardian"].items():
-            add("examples", "first_layer", method, layer, setting="paper")
-        add("examples", "probability", "model", published["table9"]["model_top"]["Guardian"], setting="paper")
+            add("examples", "first_layer", method, layer, setting="prefix_1")
+        add("examples", "probability", "model", published["table9"]["model_top"]["Guardian"], setting="prefix_1")
     add("costs", "time_ratio", "jacobian_lens", text["jacobian_fit_over_calibrate_and_read_orders_0_to_2"])
     return rows
 

@@ -162,24 +162,6 @@ def test_exceeds_compares_each_with_each_in_each_setting():
     assert decide(rule, *rows[:3]).verdict == "not testable"
 
 
-@pytest.mark.parametrize(
-    ("higher", "lower", "verdict"), [(0.9, 0.5, "reproduced"), (0.5, 0.9, "contradicted"), (0.6, 0.5, "inconclusive")]
-)
-def test_apart_compares_what_two_experiments_estimate(higher, lower, verdict):
-    ceiling = {"measure": "cosine", "method": "fixed_direction_ceiling", "experiment": "coherence"}
-    rule = {"kind": "apart", "higher": {"measure": "cosine", "method": "lexframe_1"}, "lower": ceiling}
-    rows = (
-        row("cosine", "lexframe_1", higher, 0.06, experiment="directions"),
-        row("cosine", "fixed_direction_ceiling", lower, 0.06, experiment="coherence"),
-    )
-    outcome = decide(rule, *rows, experiment="directions")
-    assert outcome.verdict == verdict
-    assert f"above layer-mean cosine with the native readout of fixed_direction_ceiling in coherence, {lower:.3f}" in (
-        outcome.decisive.reason
-    )
-    assert decide(rule, rows[0], experiment="directions").verdict == "not testable"
-
-
 def test_a_table_is_held_against_each_of_its_published_values():
     columns = [{"key": "kl", "measure": "kl", "relative": 0.1}, {"key": "top1", "measure": "top1", "absolute": 0.05}]
     rule = {"kind": "within_table", "table": "lexframe.table1", "methods": ["lexframe_1"], "columns": columns}
@@ -373,8 +355,8 @@ def test_the_catalogue_names_what_each_claim_needs():
     needed, own = catalogue.inputs(), catalogue.experiments()
     assert needed["lexframe_order1_top1"] == ["lexframe/readings"]
     assert needed["lexframe_table3_values"] == ["lexframe/composition", "lexframe/readings"]
-    assert needed["lexframe_order1_above_fixed_directions"] == [
-        "lexframe/directions", "lexframe/coherence", "lexframe/readings"
+    assert needed["lexframe_other_intervals"][:3] == [
+        "lexframe/readings", "lexframe/substitution", "lexframe/composition"
     ]  # fmt: skip
     assert needed["lexframe_cost_values"] == ["lexframe/costs"]
     for name, claim in CLAIMS.items():

@@ -15,7 +15,9 @@ from claims_world import paper_rows, row
 from jsonschema import Draft202012Validator
 
 from lensproof.claims import catalogue
+from lensproof.claims.evidence import Quantity
 from lensproof.claims.models import claims
+from lensproof.claims.verdicts import evidence
 from lensproof.config import validated
 from lensproof.errors import LensproofError
 from lensproof.figures import (
@@ -32,6 +34,7 @@ from lensproof.figures import (
 from lensproof.figures.names import MEASURES, measure_title, method_title, setting_title
 from lensproof.figures.tables import THEIRS, escape, interval
 from lensproof.files import read_json, write_parquet
+from lensproof.statistics.examples import estimate as estimate_examples
 from lensproof.statistics.methods import FIXED, NATIVE
 
 PUBLISHED = catalogue.load("lexframe")
@@ -198,14 +201,14 @@ def test_intervals_by_number_of_documents_in_numerical_order():
 
 def test_costs_beside_the_papers_ratio():
     rows = (
-        row("time_ratio", "jacobian_lens", 12.3, unit="times", experiment="costs", checkpoint="smollm3-3b"),
-        row("seconds", "lexframe_1", 40.0, unit="s", setting="read", experiment="costs", checkpoint="smollm3-3b"),
+        row("time_ratio", "jacobian_lens", 12.34, unit="ratio", experiment="costs", checkpoint="smollm3-3b"),
+        row("seconds", "readings", 40.0, 1.5, unit="seconds", experiment="costs", checkpoint="smollm3-3b"),
     )
     table = lexframe_costs.tidy(frame(*rows), PUBLISHED)
     assert table["published"].tolist()[0] == 18
     ours, theirs = lexframe_costs.markdown(table, PUBLISHED).split(THEIRS)
-    assert "| Jacobian lens | 12.300 |  |" in ours
-    assert "| LexFrame[1], read |  | 40.000 |" in ours
+    assert "| Jacobian lens | 12.3 |  |" in ours
+    assert "| Reading of the test set |  | 40.0 [38.5, 41.5] |" in ours
     assert "| Jacobian lens | 18 |  | 44 |  |" in theirs
 
 
@@ -280,26 +283,44 @@ def test_statements_of_the_text_with_their_verdicts():
         lexframe_text.tidy(frame(row()), values)
 
 
-def test_examples_by_layer_and_method():
+def examples() -> pd.DataFrame:
+    """Trials of two prefixes with one checkpoint of nine layers."""
+    said = (
+        (4, "logit_lens", " the", 0.5), (4, "lexframe_1", " Times", 0.22), (8, "logit_lens", "\n", 0.1),
+        (8, "lexframe_1", " Guardian", 0.29), (9, "model", " Guardian", 0.29), (9, "model", " Times", 0.22),
+    )  # fmt: skip
     rows = [
-        {"checkpoint": "toy", "prefix": "A review", "layer": layer, "method": method, "token": token, "probability": p}
-        for layer, method, token, p in (
-            (4, "logit_lens", " the", 0.5), (4, "lexframe_1", " Times", 0.22), (8, "logit_lens", "\n", 0.1),
-            (8, "lexframe_1", " Guardian", 0.29), (9, "model", " Guardian", 0.29), (9, "model", " Times", 0.22),
-        )
+        {"checkpoint": "toy", "document": number, "prefix": prefix, "layer": layer, "method": method, "token": token,
+         "probability": probability, "rank": int((method, token) == ("model", " Times"))}
+        for number, prefix in enumerate(("A review", "A train"))
+        for layer, method, token, probability in said
     ]  # fmt: skip
-    ranks = [0, 0, 0, 0, 0, 1]
-    table = lexframe_table9.tidy(pd.DataFrame(rows).assign(rank=ranks), PUBLISHED)
+    return pd.DataFrame(rows)
+
+
+def test_examples_by_layer_and_method():
+    estimates = estimate_examples(examples(), resamples=100, level=0.95, seed=0)
+    table = lexframe_table9.tidy(estimates, PUBLISHED)
+    assert len(table) == len(examples())
     text = lexframe_table9.markdown(table, PUBLISHED, {"toy": "Toy"})
     assert "Toy, “A review”, the model: Guardian 0.29, Times 0.22:" in text
-    assert lines(text) == [
+    assert lines(text) == 2 * [
         "| Layer | Logit lens | LexFrame[1] |", "| --- | --- | --- |", "| 4 | the 0.50 | Times 0.22 |",
         r"| 8 | '\n' 0.10 | Guardian 0.29 |",
     ]  # fmt: skip
     assert "LexFrame[1] at 16, Jacobian lens at 20, Logit lens at 24; LexFrame[1] reads Times at 12" in text
     assert r"\textbackslash{}n" in lexframe_table9.latex(table, PUBLISHED)
-    with pytest.raises(LensproofError, match="observations of examples"):
+    with pytest.raises(LensproofError, match="give those of examples"):
         lexframe_table9.tidy(frame(row()), PUBLISHED)
+
+
+def test_examples_say_where_the_models_answer_is_first_read():
+    estimates = estimate_examples(examples(), resamples=100, level=0.95, seed=0)
+    first = estimates[(estimates["measure"] == "first_layer") & (estimates["setting"] == "prefix_1")]
+    assert dict(zip(first["method"], first["point"], strict=True)) == {"logit_lens": 9, "lexframe_1": 8}
+    case = evidence(estimates, PUBLISHED, experiment="examples")[0]
+    quantity = Quantity(measure="probability", method="model", setting="prefix_2")
+    assert case.find(quantity).point == 0.29
 
 
 # -- cells and names

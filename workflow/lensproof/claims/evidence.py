@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 Experiment = Literal[
-    "readings", "directions", "coherence", "substitution", "subspaces", "composition", "decomposition", "steering",
-    "attribution", "training", "long_context", "exits", "stand_ins", "examples", "costs",
+    "readings", "directions", "substitution", "subspaces", "composition", "decomposition", "steering", "attribution",
+    "training", "long_context", "exits", "stand_ins", "examples", "costs",
 ]  # fmt: skip
 Contrast = Literal["difference", "relative_drop", "share_lower", "layer_mean_minus_layer", "relative_range"]
 NAMES = ("experiment", "measure", "method", "reference", "contrast", "setting", "layer")
@@ -40,26 +40,26 @@ MEASURES = {
     "readback": About("share of positions at which the input token is read back"),
     "cosine": About("cosine with the native readout", "cosine"),
     "angle": About("angle to the native readout", "degrees"),
-    "inner_product": About("correlation of <b, x> with the centred logit", "r"),
+    "inner_product": About("correlation of <b, x> with the centred logit", "correlation"),
     "relaxation_share": About("share of the remaining angle lost per layer", by_layer=False),
-    "relaxation_r2": About("R² of the exponential fit to the angle", "R²", by_layer=False),
-    "plateau_slope": About("rise per layer over the plateau's layers", "per layer", by_layer=False),
-    "spearman": About("rank correlation with the effect of substitution", "rho"),
+    "relaxation_r2": About("R² of the exponential fit to the angle", by_layer=False),
+    "plateau_slope": About("rise per layer over the plateau's layers", "cosine per layer", by_layer=False),
+    "spearman": About("rank correlation with the effect of substitution", "correlation"),
     "energy": About("share of the readout's energy inside"),
     "success": About("share of moves after which the token had gained most"),
     "reach": About("Reach"),
     "side": About("Side", "nats"),
     "side_weighted": About("probability-weighted Side", "nats"),
     "clean": About("Clean"),
-    "pearson": About("correlation with the measured ablation", "r"),
-    "attribution": About("correlation of layer attribution with the measured ablation", "r"),
-    "settled": About("share of layers settled", by_layer=False),
-    "skipped": About("share of layers skipped by the exit", by_layer=False),
-    "settled_minus_skipped": About("share of layers settled less the share skipped", by_layer=False),
+    "pearson": About("correlation with the measured ablation", "correlation"),
+    "attribution": About("correlation of layer attribution with the measured ablation", "correlation"),
+    "settled": About("share of layers settled", "share of layers", by_layer=False),
+    "skipped": About("share of layers skipped by the exit", "share of layers", by_layer=False),
+    "settled_minus_skipped": About("share of layers settled less the share skipped", "share of layers", by_layer=False),
     "agreement": About("agreement at the exit", by_layer=False),
-    "first_layer": About("first listed layer at which the model's top token is read", "layer", by_layer=False),
-    "probability": About("probability of the top token", by_layer=False),
-    "time_ratio": About("time over that of calibrating and reading orders 0 to 2", "times", by_layer=False),
+    "first_layer": About("first listed layer at which the model's top token is read", "layers", by_layer=False),
+    "probability": About("probability of the top token", "probability", by_layer=False),
+    "time_ratio": About("time over that of calibrating and reading orders 0 to 2", "ratio", by_layer=False),
 }
 Measure = Literal[*MEASURES]
 PLAIN = {"nats": " nats", "degrees": " degrees"}

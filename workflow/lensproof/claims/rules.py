@@ -199,27 +199,6 @@ def _measured(quantity: Quantity) -> str:
     return f"{'layer-mean ' if about.by_layer else ''}{about.words}{setting}{of}"
 
 
-class Apart(Strict):
-    """One quantity is above another, their whole intervals: for what two experiments estimate, unpaired."""
-
-    kind: Literal["apart"]
-    higher: Quantity
-    lower: Quantity
-
-    def words(self, level: Level) -> str:
-        return f"{self.higher.words()} is above {self.lower.words()}, their intervals apart"
-
-    def decide(self, evidence: Evidence, level: Level) -> Outcome:
-        def compare(estimate: Estimate) -> tuple[Verdict, str, float]:
-            other = evidence.find(self.lower)
-            margin = min(abs(estimate.lo - other.hi), abs(estimate.hi - other.lo))
-            holds, fails = estimate.lo > other.hi, estimate.hi < other.lo
-            verdict = "reproduced" if holds else "contradicted" if fails else "inconclusive"
-            return verdict, f"above {self.lower.words()}, {other.words()}", margin
-
-        return _single(_test(self.higher, evidence, compare))
-
-
 class AtLeast(Strict):
     """A quantity is at least a value."""
 
@@ -434,7 +413,6 @@ Rule = Annotated[
     Sign
     | Order
     | Exceeds
-    | Apart
     | AtLeast
     | AtMost
     | RatioAtLeast

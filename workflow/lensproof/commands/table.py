@@ -25,7 +25,7 @@ def command(
     """Make NAME of PAPER from ESTIMATES: OUT as .csv, and .md and .tex made from it.
 
     ESTIMATES are one file per checkpoint, of each experiment that the table shows; for `text` the table of claims, for
-    `table9` observations, for `open_points` nothing.
+    `open_points` nothing.
     """
     import pandas as pd
 

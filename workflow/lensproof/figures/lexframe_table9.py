@@ -20,21 +20,21 @@ CAPTION = (
 )
 
 
-def tidy(observations: pd.DataFrame, published: Mapping[str, Any]) -> pd.DataFrame:
+def tidy(estimates: pd.DataFrame, published: Mapping[str, Any]) -> pd.DataFrame:
     """One row per checkpoint, prefix, layer, method and rank of the token (:data:`COLUMNS`; 0 is the top).
 
     Args:
-        observations: of the experiment ``examples``.
+        estimates: of the experiment ``examples``, which hold the tokens.
         published: the paper's file.
 
     Raises:
-        LensproofError: the rows given are not these.
+        LensproofError: the estimates given are not these.
     """
-    missing = [name for name in COLUMNS if name not in observations and name != "rank"]
+    missing = [name for name in COLUMNS if name not in estimates]
     if missing:
-        raise LensproofError(f"this table is made from the observations of examples, which hold {', '.join(missing)}")
-    table = observations if "rank" in observations else observations.assign(rank=0)
-    return table[list(COLUMNS)].astype({"layer": "int64", "rank": "int64"}).reset_index(drop=True)
+        raise LensproofError(f"the estimates lack {', '.join(missing)}: give those of examples")
+    said = estimates[estimates["token"].notna()]
+    return said[list(COLUMNS)].astype({"layer": "int64", "rank": "int64"}).reset_index(drop=True)
 
 
 def markdown(table: pd.DataFrame, published: Mapping[str, Any], titles: Mapping[str, str] | None = None) -> str:

@@ -23,7 +23,7 @@ COLUMNS = (
     "setting", "layer",
 )  # fmt: skip
 THEIRS = "The paper's own values, on its own checkpoints"
-DIGITS = {"degrees": 1, "layer": 0}
+DIGITS = {"degrees": 1, "seconds": 1, "ratio": 1}
 """Digits after the point by unit, where they are not three (two for nats above one)."""
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "^": r"\^{}", "~": r"\~{}",
