@@ -65,7 +65,7 @@ class RandomSource(Strict):
     """A small model with random weights, made on the spot: for smoke runs and as a control."""
 
     kind: Literal["random"]
-    architecture: str = Field(description="transformers' `model_type` of an architecture that the project knows, such as `llama`")
+    architecture: str = Field(description="`model_type` of an architecture that the project knows, such as `llama`")
     layers: Positive = 4
     width: Positive = 32
     heads: Positive = 4
