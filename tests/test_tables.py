@@ -20,6 +20,7 @@ from lensproof.claims.models import claims
 from lensproof.claims.verdicts import evidence
 from lensproof.config import validated
 from lensproof.errors import LensproofError
+from lensproof.figures import catalogue as figures
 from lensproof.figures import (
     lexframe_costs,
     lexframe_intervals,
@@ -407,6 +408,12 @@ def test_bad_input_is_one_line(tmp_path, papers_own):
         assert len(done.stderr.strip().splitlines()) == 1, done.stderr
         assert words in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["estimates.parquet"]
+
+
+def test_the_catalogue_of_tables_is_whole():
+    assert set(figures.TABLES) == {*PAPERS, *OTHERS}
+    for name in figures.TABLES:
+        assert figures.ALSO.get(name, ()) == getattr(module(name), "ALSO", ())
 
 
 @pytest.mark.parametrize("name", [*PAPERS, *OTHERS])
