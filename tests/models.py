@@ -45,7 +45,7 @@ VARIANTS: dict[str, dict] = {
 RELEASED = {
     "smollm3-3b": {
         "architectures": ["SmolLM3ForCausalLM"], "model_type": "smollm3", "attention_bias": False,
-        "attention_dropout": 0.0, "eos_token_id": 12, "hidden_act": "silu", "hidden_size": 64,
+        "attention_dropout": 0.0, "bos_token_id": 0, "eos_token_id": 12, "hidden_act": "silu", "hidden_size": 64,
         "initializer_range": 0.02, "intermediate_size": 160, "layer_types": ["full_attention"] * 4,
         "max_position_embeddings": 65536, "max_window_layers": 28, "mlp_bias": False, "no_rope_layer_interval": 4,
         "no_rope_layers": [1, 1, 1, 0], "num_attention_heads": 4, "num_hidden_layers": 4, "num_key_value_heads": 1,

@@ -8,8 +8,11 @@ import pytest
 import torch
 from models import ARCHITECTURES, SumBlock, last_states, rounding, tiny, tokens, toy
 
+from lensproof.checkpoints.anatomy import take_apart
+from lensproof.config import RandomSource
 from lensproof.errors import LensproofError
 from lensproof.lenses import jacobian
+from lensproof.specimens.tiny import random_model
 from lensproof.streams.trace import residuals
 
 ONE = torch.ones(1, 1, dtype=torch.float64)
@@ -97,6 +100,16 @@ def test_training_mode_with_dropout_is_refused():
     decoder.model.model.layers[0].self_attn.train()
     with pytest.raises(LensproofError, match=r"layers\.0\.self_attn is in training mode"):
         jacobian.fit(decoder, tokens(1, 24), skip=4)
+
+
+@pytest.mark.parametrize("architecture", [name for name in ARCHITECTURES if "/" not in name])
+def test_training_mode_with_dropout_is_refused_in_every_architecture(architecture):
+    model = random_model(RandomSource(kind="random", architecture=architecture), attention_dropout=0.1)
+    decoder = take_apart(model.train())
+    with pytest.raises(LensproofError, match=r"layers\.\d\.\w+ is in training mode with dropout"):
+        jacobian.fit(decoder, tokens(1, 24), skip=4)
+    model.eval()
+    jacobian.fit(decoder, tokens(1, 24), skip=4)
 
 
 @pytest.fixture
