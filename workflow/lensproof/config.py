@@ -218,6 +218,13 @@ class Coherence(Sampled):
     labels: Positive = Field(description="vocabulary labels, spread over the frequency ranking")
 
 
+class Planes(Sampled):
+    """Figure 2: the bases of a few tokens and a state, from layer to layer. One example."""
+
+    sequences: Literal[1] = Field(description="test sequences; one state of one text is drawn")
+    tokens: Annotated[int, Field(ge=1, le=5)] = Field(description="likeliest next tokens whose bases are drawn")
+
+
 class Substitution(Sampled):
     """Table 2: what predicts the effect of putting one state in another's place."""
 
@@ -328,6 +335,7 @@ class Experiments(Strict):
 
     directions: Directions
     coherence: Coherence
+    planes: Planes
     substitution: Substitution
     subspaces: Subspaces
     composition: Composition

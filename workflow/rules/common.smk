@@ -12,7 +12,7 @@ from lensproof.config import asked_for, chosen_layers, config_hash, validated
 from lensproof.errors import LensproofError
 from lensproof.figures import catalogue as figures
 from lensproof.figures.catalogue import CLAIMS as CLAIMS_TABLE, FIGURES, TABLES
-from lensproof.experiments.catalogue import DERIVED, EXPERIMENTS
+from lensproof.experiments.catalogue import BESIDE, DERIVED, EXPERIMENTS
 
 try:
     settings = validated(config)

@@ -60,15 +60,17 @@ rule observations_shard:
 
 
 def observed(experiment, checkpoint):
-    """All shards of an experiment's observations of a checkpoint; of a training series, those of all its members."""
+    """All shards that an experiment's estimates of a checkpoint are made from; of a training series, those of all its
+    members."""
     if experiment in DERIVED:
         source = DERIVED[experiment]
         return readings_observed(checkpoint) if source == "readings" else timings(checkpoint)
     series = settings.experiments.training.series if experiment == "training" else {}
     return [
-        f"results/observations/lexframe/{experiment}/{name}/shard_{shard}.parquet"
+        f"results/observations/lexframe/{source}/{name}/shard_{shard}.parquet"
+        for source in (experiment, *BESIDE.get(experiment, ()))
         for name in series.get(checkpoint, [checkpoint])
-        for shard in shards(*settings.experiments.sizes(experiment, name))
+        for shard in shards(*settings.experiments.sizes(source, name))
     ]
 
 

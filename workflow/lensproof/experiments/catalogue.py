@@ -27,10 +27,13 @@ class Experiment:
 
 DERIVED = {"exits": "readings", "intervals": "readings", "costs": "costs"}
 """Estimates without an experiment of their own -> the observations that they are made from."""
+BESIDE = {"directions": ("coherence",)}
+"""Estimates that are made from the observations of other experiments too."""
 
 EXPERIMENTS = {
     "directions": Experiment(inputs=("typical_attention", "jacobian_lens", "ridge_probe")),
     "coherence": Experiment(),
+    "planes": Experiment(),
     "substitution": Experiment(inputs=("typical_attention", "jacobian_lens")),
     "subspaces": Experiment(),
     "composition": Experiment(inputs=("typical_attention",)),

@@ -10,8 +10,13 @@ CLAIMS = "claims"
 """In place of an experiment: ``results/claims.csv``."""
 
 FIGURES = {
+    "fig1": ("directions",),
+    "fig2": ("planes",),
+    "fig3": (),
     "fig4": ("readings", "translators"),
     "fig6": ("training",),
+    "fig7": ("directions",),
+    "fig8": ("directions",),
     "fig9": ("long_context",),
 }
 """Figure -> the experiments whose estimates it shows."""

@@ -12,11 +12,27 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from lensproof.figures.names import method_title
+from lensproof.errors import LensproofError
+from lensproof.figures.names import measure_title, method_title
 from lensproof.figures.style import COLUMN_INCHES, GREY, method_style
 
 SMALLEST_DECADE = 1e-4
 """Nats. The axis is logarithmic down to here at most, and linear from there to 0."""
+
+
+def by_layer(estimates: pd.DataFrame, measure: str, methods: Sequence[str]) -> pd.DataFrame:
+    """The methods' own values of a measure at single layers.
+
+    Raises:
+        LensproofError: there is none.
+    """
+    rows = estimates[
+        (estimates["measure"] == measure) & estimates["method"].isin(methods) & (estimates["summary"] == "layer")
+        & estimates["contrast"].isna() & estimates["setting"].isna()
+    ]  # fmt: skip
+    if rows.empty:
+        raise LensproofError(f"the estimates hold no {measure_title(measure).lower()} by layer of {', '.join(methods)}")
+    return rows
 
 
 def grid(

@@ -24,7 +24,7 @@ import pandas as pd
 
 from lensproof.statistics.bootstrap import cluster_sums, mean_draws
 from lensproof.statistics.sample import ByLayer, Sample
-from lensproof.statistics.table import Row, contrasted, finish, overall
+from lensproof.statistics.table import Row, contrasted, finish, overall, row
 
 CEILING, MEAN = "fixed_direction_ceiling", "mean_direction"
 NEEDED = ("sequence", "position", "label", "depth", "other_document", "other_sequence", "other_position", "cosine")
@@ -76,22 +76,27 @@ def ceilings(sample: Sample, observations: pd.DataFrame) -> dict[str, ByLayer]:
 
 
 def plateau(sample: Sample, found: Mapping[str, ByLayer], depth: int) -> Iterator[Row]:
-    """The row of the plateau's slope, where at least two of its layers were observed.
+    """Rows of ``plateau_slope`` and, by layer, of the fitted line ``plateau_fit``.
 
     Args:
         sample: the documents and resamples.
         found: from :func:`ceilings`.
         depth: L.
+
+    Yields:
+        Nothing where fewer than two of the plateau's layers were observed.
     """
     first, last, of = PLATEAU
     values = found[CEILING]
     layers = [layer for layer in values.layers if first * depth <= layer * of <= last * depth]
     if len(layers) < 2:
         return
-    part = values.at(layers)
-    x = np.asarray(layers) - np.mean(layers)
-    slope = {CEILING: part.draws @ x / (x @ x)}
-    yield from overall(sample, "plateau_slope", "cosine per layer", slope, n=min(part.n), layers=len(layers))
+    part, x = values.at(layers), np.asarray(layers) - np.mean(layers)
+    slope, where = part.draws @ x / (x @ x), {"n": min(part.n), "layers": len(layers)}
+    yield from overall(sample, "plateau_slope", "cosine per layer", {CEILING: slope}, **where)
+    for place, layer in zip(x, layers, strict=True):
+        fitted = part.mean() + slope * place
+        yield row(sample, CEILING, fitted, measure="plateau_fit", unit="cosine", layer=layer, **where)
 
 
 class Sums(NamedTuple):

@@ -1,0 +1,68 @@
+"""LexFrame's Figure 2: three tokens' native bases and one state from layer to layer, on one plane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
+
+from lensproof.errors import LensproofError
+from lensproof.figures.reading import clip
+from lensproof.figures.style import COLUMN_INCHES, GREY
+
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9")
+MARKERS = ("s", "^", "D", "v", "P")
+STATE = {"color": "#000000", "marker": "o"}
+TICKS = [-1, -0.5, 0, 0.5, 1]
+
+
+def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Figure:
+    """Draw the figure inside :func:`lensproof.figures.style.styled`.
+
+    Args:
+        estimates: of ``planes``, one or more checkpoints.
+        titles: checkpoint -> name to show.
+
+    Raises:
+        LensproofError: there are no coordinates in the estimates.
+    """
+    rows = estimates[estimates["measure"].isin(["plane_x", "plane_y"])]
+    if rows.empty:
+        raise LensproofError("the estimates hold no coordinates in a plane: give those of the planes experiment")
+    checkpoints = list(dict.fromkeys(rows["checkpoint"]))
+    figure = Figure(figsize=(COLUMN_INCHES * max(len(checkpoints), 1.2) + 0.2, 4.1), layout="constrained")
+    for axes, checkpoint in zip(figure.subplots(1, len(checkpoints), squeeze=False)[0], checkpoints, strict=True):
+        kept = estimates[(estimates["measure"] == "plane_kept") & (estimates["checkpoint"] == checkpoint)]["point"]
+        axes.set_title((titles or {}).get(checkpoint, checkpoint), loc="left", fontweight="bold", pad=15)
+        note = f"one state; the plane keeps {kept.iloc[0]:.0%} of the squared lengths"
+        axes.text(0, 1.02, note, transform=axes.transAxes, va="bottom", color=GREY, fontsize=7)
+        _panel(axes, rows[rows["checkpoint"] == checkpoint])
+    return figure
+
+
+def _panel(axes: Axes, rows: pd.DataFrame) -> None:
+    axes.add_patch(Circle((0, 0), 1, fill=False, color="#b0b0b0", linewidth=0.7))
+    last = int(rows["layer"].max())
+    settings = sorted(set(rows["setting"].dropna()))
+    for colour, marker, setting in zip(COLOURS, MARKERS, settings, strict=False):
+        own = rows[rows["setting"] == setting]
+        name = f"basis of “{clip(own['token'].iloc[0], 16)}”"
+        _path(axes, own, name, {"color": colour, "marker": marker}, last)
+    _path(axes, rows[rows["method"] == "state"], "the state", STATE, last)
+    axes.set(xlim=(-1.08, 1.08), ylim=(-1.08, 1.08), aspect="equal", xticks=TICKS, yticks=TICKS)
+    axes.set_xlabel("cosine with the plane's first axis")
+    axes.set_ylabel("cosine with its second axis")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, columnspacing=1.2, handlelength=1.8)
+
+
+def _path(axes: Axes, rows: pd.DataFrame, name: str, look: Mapping[str, str], last: int) -> None:
+    """A line through the layers, open at the embedding and filled at the last."""
+    points = rows.pivot(index="layer", columns="measure", values="point").sort_index()
+    x, y = points["plane_x"].to_numpy(), points["plane_y"].to_numpy()
+    axes.plot(x, y, color=look["color"], linewidth=1.0, marker=look["marker"], markersize=2.2, label=name)
+    ends = {"markersize": 6, "markeredgecolor": look["color"], "linestyle": "", "marker": look["marker"], "zorder": 5}
+    axes.plot(x[:1], y[:1], color="#ffffff", **ends)
+    axes.plot(x[-1:], y[-1:], color=look["color"], **ends)

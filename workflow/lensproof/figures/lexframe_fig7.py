@@ -1,0 +1,43 @@
+"""LexFrame's Figure 7: cosine of each direction with the native readout by layer, one panel per checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
+
+from lensproof.figures.panels import by_layer, curve, grid, layer_axis, legend
+from lensproof.figures.style import method_style
+from lensproof.statistics.methods import in_order
+
+CEILING = "fixed_direction_ceiling"
+FIXED = ("logit_lens", "jacobian_lens", "ridge_probe")
+
+
+def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Figure:
+    """Draw the figure inside :func:`lensproof.figures.style.styled`.
+
+    Args:
+        estimates: of ``directions``, one or more checkpoints.
+        titles: checkpoint -> name to show.
+
+    Raises:
+        LensproofError: there are no cosines by layer in the estimates.
+    """
+    orders = [method for method in in_order(estimates["method"]) if method.removeprefix("lexframe_").isdigit()]
+    compared = by_layer(estimates, "cosine", [*FIXED, *orders])
+    ceiling = by_layer(estimates, "cosine", [CEILING])
+    rows = pd.concat([compared, ceiling])
+    figure, panels = grid(compared, titles)
+    for checkpoint, panel in panels.items():
+        own = rows[rows["checkpoint"] == checkpoint]
+        for method in (*FIXED, *orders, CEILING):
+            curve(panel, own[own["method"] == method], method_style(method))
+        layer_axis(panel, int(own["layer"].max()))
+        panel.set_ylim(min(0, compared["lo"].min()), 1)
+        panel.yaxis.set_major_locator(MultipleLocator(0.2))
+    figure.supylabel("mean cosine with the native readout", fontsize=8)
+    legend(figure, [*FIXED, *orders, CEILING], 4)
+    return figure
