@@ -1,0 +1,55 @@
+"""The table of targets: benchmark files summed, verdicts counted."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from lensproof.figures import targets
+
+
+def benchmark(folder, name, seconds, memory):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"s\th:m:s\tmax_rss\tcpu_time\n{seconds}\t0:00:01\t{memory}\t1\n")
+
+
+@pytest.fixture
+def table(tmp_path):
+    benchmark(tmp_path, "steering/toy/000.tsv", 40, 1024)
+    benchmark(tmp_path, "steering/toy/001.tsv", 50, 2048)
+    benchmark(tmp_path, "estimates/steering/toy.tsv", 5, "NA")
+    benchmark(tmp_path, "steering/other/000.tsv", 7, 100)
+    benchmark(tmp_path, "readings/toy/000.tsv", 11, 512)
+    claims = pd.DataFrame({
+        "claim": ["a", "b", "c", "a"], "checkpoint": ["toy", "toy", "toy", "other"],
+        "verdict": ["reproduced", "contradicted", "reproduced", "not testable"],
+    })  # fmt: skip
+    return targets.tidy(tmp_path, claims, {name: "lexframe/steering" for name in "ab"} | {"c": "lexframe/readings"})
+
+
+def cell(table, target, checkpoint="toy"):
+    return table[(table["target"] == target) & (table["checkpoint"] == checkpoint)].iloc[0]
+
+
+def test_a_targets_own_jobs_are_summed_and_the_largest_memory_counts(table):
+    row = cell(table, "table5")
+    assert (row["seconds"], row["peak_megabytes"], row["jobs"]) == (95, 2048, 3)
+    assert cell(table, "table5", "other")["seconds"] == 7
+
+
+def test_verdicts_of_its_claims_are_counted(table):
+    assert cell(table, "table5")["verdicts"] == "1 reproduced, 1 contradicted"
+    assert cell(table, "table5", "other")["verdicts"] == "1 not testable"
+    assert cell(table, "table7")["verdicts"] == ""
+
+
+def test_what_is_made_from_other_observations_costs_those(table):
+    assert cell(table, "table7")["seconds"] == 11
+
+
+def test_as_text_each_target_is_a_line(table):
+    text = targets.markdown(table, {"toy": "A toy"}).splitlines()
+    assert text[0].startswith("| target | command | A toy: time, memory | A toy: claims | other: time, memory")
+    (line,) = [line for line in text if "lexframe_table5`" in line]
+    assert "1.6 min, 2.0 GB" in line

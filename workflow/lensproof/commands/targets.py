@@ -1,0 +1,31 @@
+"""``lensproof targets``: what every figure and table costs, and the verdicts of its claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lensproof import options
+from lensproof.claims.catalogue import PUBLISHED
+
+
+@click.command()
+@click.argument("claims", type=options.FILE)
+@click.option("--benchmarks", type=options.FOLDER, default=Path("results/benchmarks"), show_default=True)
+@click.option("--title", multiple=True, metavar="CHECKPOINT=TEXT", help="What to call a checkpoint.")
+@click.option("--published", default=PUBLISHED, type=options.FOLDER, help="Folder of the papers' values.")
+@options.out
+def command(claims: Path, benchmarks: Path, title: tuple[str, ...], published: Path, out: Path) -> None:
+    """Gather benchmark files and the verdicts in CLAIMS (results/claims.csv): OUT as .csv, and .md made from it."""
+    from lensproof.claims.catalogue import experiments
+    from lensproof.figures import targets
+    from lensproof.figures.names import titles
+    from lensproof.files import atomic, provenance_path, read_table, write_json, write_text
+    from lensproof.provenance import record
+
+    table = targets.tidy(benchmarks, read_table(claims), experiments(published))
+    with atomic(out.with_suffix(".csv")) as temporary:
+        table.to_csv(temporary, index=False)
+    write_text(out.with_suffix(".md"), targets.markdown(table, titles(title)) + "\n")
+    write_json(provenance_path(out), record("targets", {"claims": claims}))
