@@ -26,6 +26,7 @@ rule all:
     input:
         rules.lexframe.input,
         rules.claims.input,
+        rules.targets.output,
 
 
 onsuccess:

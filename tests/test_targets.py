@@ -25,7 +25,7 @@ def table(tmp_path):
         "claim": ["a", "b", "c", "a"], "checkpoint": ["toy", "toy", "toy", "other"],
         "verdict": ["reproduced", "contradicted", "reproduced", "not testable"],
     })  # fmt: skip
-    return targets.tidy(tmp_path, claims, {name: "lexframe/steering" for name in "ab"} | {"c": "lexframe/readings"})
+    return targets.tidy(tmp_path, claims, dict.fromkeys("ab", "lexframe/steering") | {"c": "lexframe/readings"})
 
 
 def cell(table, target, checkpoint="toy"):

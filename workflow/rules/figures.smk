@@ -85,3 +85,22 @@ rule lexframe:
         expand("results/figures/lexframe/{name}.{form}", name=FIGURES, form=["pdf", "svg", "png"]),
         expand("results/tables/lexframe/{name}.{form}", name=TABLES, form=["csv", "md", "tex"]),
     localrule: True
+
+
+rule targets:
+    """What every figure and table cost in this run, and the verdicts of its claims."""
+    input:
+        rules.lexframe.input,
+        claims="results/claims.csv",
+    output:
+        csv="results/tables/lexframe/targets.csv",
+        md="results/tables/lexframe/targets.md",
+    log:
+        "results/logs/tables/lexframe/targets.log",
+    conda:
+        "../../envs/lensproof.yaml"
+    params:
+        code=code_hash("targets"),
+        titles=TITLES,
+    shell:
+        "lensproof --log {log} targets {input.claims} {params.titles} --out {output.csv}"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from lensproof.experiments.catalogue import DERIVED
 from lensproof.figures.catalogue import CLAIMS, FIGURES, TABLES, title
 
 OWN = {
@@ -61,24 +62,25 @@ def markdown(table: pd.DataFrame, titles: Mapping[str, str] | None = None) -> st
     """The table as Markdown: a line per target, time, memory and verdicts of every checkpoint beside one another."""
     checkpoints = list(dict.fromkeys(table["checkpoint"]))
     names = [(titles or {}).get(name, name) for name in checkpoints]
-    header = ["target", "command", *(f"{name}: {what}" for name in names for what in ("time", "memory", "claims"))]
-    lines = [header, ["---", "---", *["---:", "---:", "---"] * len(names)]]
+    header = ["target", "command", *(f"{name}: {what}" for name in names for what in ("time, memory", "claims"))]
+    lines = [header, ["---", "---", *["---:", "---"] * len(names)]]
     for _, own in table.groupby("target", sort=False):
         first = own.iloc[0]
         cells = own.set_index("checkpoint")
-        command = (
-            first["command"].replace(first["checkpoint"], "…") if len(set(own["command"])) > 1 else first["command"]
-        )
+        shared = len(set(own["command"])) > 1  # one command per checkpoint
+        command = first["command"].replace(first["checkpoint"], "…") if shared else first["command"]
         line = [first["item"], f"`{command}`"]
         for name in checkpoints:
             row = cells.loc[name]
-            line += [_duration(row["seconds"]), f"{row['peak_megabytes'] / 1024:.1f} GB", row["verdicts"] or ""]
+            cost = f"{_duration(row['seconds'])}, {row['peak_megabytes'] / 1024:.1f} GB" if row["jobs"] else ""
+            line += [cost, row["verdicts"] or ""]
         lines.append(line)
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _files(benchmarks: Path, experiment: str, checkpoint: str) -> list[Path]:
-    patterns = (f"{experiment}/{{checkpoint}}/*.tsv", f"estimates/{experiment}/{{checkpoint}}.tsv")
+    source = DERIVED.get(experiment, experiment)
+    patterns = (f"{source}/{{checkpoint}}/*.tsv", f"estimates/{experiment}/{{checkpoint}}.tsv")
     return _matching(benchmarks, (*patterns, *OWN.get(experiment, ())), checkpoint)
 
 
