@@ -19,11 +19,11 @@ rule typical_attention:
         gpu=GPU,
     params:
         code=code_hash("calibrate"),
-        number=settings.calibration.sequences,
+        text=f"--count {settings.calibration.sequences}",
         machine=MACHINE,
     shell:
         "lensproof --log {log} calibrate --checkpoint results/checkpoints/{wildcards.checkpoint} "
-        "--sequences {input.sequences} --count {params.number} {params.machine} --threads {threads} --out {output}"
+        "--sequences {input.sequences} {params.text} {params.machine} --threads {threads} --out {output}"
 
 
 use rule typical_attention as typical_attention_of_length with:
@@ -39,7 +39,22 @@ use rule typical_attention as typical_attention_of_length with:
     params:
         code=code_hash("calibrate"),
         # As many tokens as the run's own calibration.
-        number=lambda wildcards: settings.calibration.sequences * settings.sequence_length // int(wildcards.length),
+        text=lambda wildcards: (
+            f"--count {settings.calibration.sequences * settings.sequence_length // int(wildcards.length)}"
+        ),
+        machine=MACHINE,
+
+
+use rule typical_attention as typical_attention_of_part with:
+    output:
+        "results/artifacts/{checkpoint}/calibrations/typical_{part}.safetensors",
+    log:
+        "results/logs/typical_attention/{checkpoint}/part_{part}.log",
+    benchmark:
+        "results/benchmarks/typical_attention/{checkpoint}/part_{part}.tsv"
+    params:
+        code=code_hash("calibrate"),
+        text=lambda wildcards: f"--count {settings.calibration.sequences} --part {wildcards.part}",
         machine=MACHINE,
 
 

@@ -10,6 +10,8 @@ def experiment_inputs(wildcards):
         **getattr(settings.experiments, wildcards.experiment).model_dump(),
     }
     fitted = {artifact: f"results/artifacts/{name}/{artifact}.safetensors" for artifact in experiment.inputs}
+    for part in range(2, fields["calibrations"] + 1) if experiment.calibrations else ():
+        fitted[f"calibration_{part}"] = f"results/artifacts/{name}/calibrations/typical_{part}.safetensors"
     return fitted | {key: template.format(**fields) for key, template in experiment.files.items()}
 
 

@@ -13,24 +13,34 @@ from lensproof import options
 @options.checkpoint
 @options.sequences
 @click.option("--count", type=click.IntRange(2), required=True, help="Calibration sequences to use.")
+@click.option(
+    "--part", type=click.IntRange(1), default=1, show_default=True, help="Which of several sets that share no document."
+)
 @options.machine
 @options.out
 def command(
-    checkpoint: Path, sequences: Path, count: int, device: str, precision: str, threads: int | None, out: Path
+    checkpoint: Path,
+    sequences: Path,
+    count: int,
+    part: int,
+    device: str,
+    precision: str,
+    threads: int | None,
+    out: Path,
 ) -> None:
-    """Calibrate typical attention on the first sequences of the calibration role."""
+    """Calibrate typical attention on sequences of the calibration role, by default the first ones."""
     from lensproof.checkpoints.load import load
     from lensproof.corpora import needs
-    from lensproof.corpora.sequences import take, tokens
+    from lensproof.corpora.sequences import disjoint, tokens
     from lensproof.files import read_json, read_parquet
     from lensproof.frames import typical
     from lensproof.provenance import record
 
     options.use_threads(threads)
-    text = tokens(take(needs.check(read_parquet(sequences), sequences), "calibration", count))
+    text = tokens(disjoint(needs.check(read_parquet(sequences), sequences), "calibration", count, part))
     decoder = load(checkpoint, device, precision)
     fitted = typical.calibrate(decoder, text, progress=f"typical attention, {checkpoint.name}")
     manifest = checkpoint / "checkpoint.json"
     inputs = {"weights": manifest, "sequences": sequences}
-    settings = {"count": count, "device": str(decoder.device), "precision": precision}
+    settings = {"count": count, "part": part, "device": str(decoder.device), "precision": precision}
     typical.save(out, fitted, {**record("calibrate", inputs, **settings), "weights": read_json(manifest)["sha256"]})

@@ -102,6 +102,28 @@ def take(sequences: pd.DataFrame, role: str, count: int, first: int = 0) -> pd.D
     return chosen
 
 
+def disjoint(sequences: pd.DataFrame, role: str, count: int, part: int) -> pd.DataFrame:
+    """The ``part``-th, from 1, of sets of ``count`` sequences of a role that share no document.
+
+    Each set takes sequences in order of rank, from documents that no set before it has; the first is that of
+    :func:`take`.
+
+    Raises:
+        LensproofError: there are not so many, or their documents too few.
+    """
+    chosen = take(sequences, role, count * part)
+    left = sequences[sequences["role"] == role].sort_values("rank")
+    for _ in range(part):
+        chosen = left.iloc[:count]
+        left = left[~left["document"].isin(chosen["document"])]
+    if len(chosen) < count:
+        raise LensproofError(
+            f"the corpus has not {part} sets of {count} sequences for {role} that share no document: "
+            "ask for fewer or smaller ones, or choose a longer corpus"
+        )
+    return chosen
+
+
 def tokens(sequences: pd.DataFrame) -> Tensor:
     """Token ids ``[N, T]`` of sequences."""
     import torch

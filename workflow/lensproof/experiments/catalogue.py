@@ -17,11 +17,14 @@ class Experiment:
     Attributes:
         inputs: names of files in ``results/artifacts/<checkpoint>/``, all safetensors.
         files: other files, by name; in braces ``checkpoint``, ``sequence_length`` or a key of its section.
+        calibrations: whether it reads typical attention of other texts too, as many as its section says, the run's own
+            among them.
         float32: whether its model is loaded in float32 whatever the run's precision, as directions ask for.
     """
 
     inputs: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    calibrations: bool = False
     float32: bool = True
 
 
@@ -40,7 +43,7 @@ EXPERIMENTS = {
     "decomposition": Experiment(inputs=("typical_attention", "jacobian_lens"), float32=False),
     "steering": Experiment(inputs=("typical_attention", "jacobian_lens")),
     "attribution": Experiment(inputs=("typical_attention", "jacobian_lens")),
-    "stand_ins": Experiment(inputs=("typical_attention",)),
+    "stand_ins": Experiment(inputs=("typical_attention",), calibrations=True),
     "training": Experiment(inputs=("typical_attention",), float32=False),
     "long_context": Experiment(
         files={
