@@ -55,6 +55,7 @@ def read(
     decoder = load(folder, device, precision)
     chosen = _layers(layers, decoder.depth)
     tokens = torch.tensor(ids)
+    decoder = decoder.on(tokens)
     states = residuals(decoder, tokens[None])[:, 0]
     last = _transport(decoder, states, lens, chosen, folder, results / "artifacts" / folder.name)
     rows = []
