@@ -16,6 +16,7 @@ from lensproof.corpora.draw import Pairs
 from lensproof.errors import LensproofError
 from lensproof.experiments import subspaces, substitution
 from lensproof.experiments.run import Run
+from lensproof.figures import lexframe_fig5, style
 from lensproof.frames import typical
 from lensproof.frames.flow import flow
 from lensproof.lenses import jacobian, reading
@@ -334,3 +335,43 @@ def test_energies_are_averaged_over_states_and_labels(run):
         assert found["n"] == len(trials)
     random = pick(estimates, method="random_direction", layer=0)
     assert abs(random["point"] - 3 / run.decoder.width) < 0.03
+
+
+# -- figure 5
+
+
+@pytest.fixture(scope="module")
+def energies():
+    """Estimates of two checkpoints, the same shares at three layers."""
+    shares = {"local_subspace": 0.2, "global_subspace": 0.3, "random_direction": 0.1}
+    cells = [
+        pd.DataFrame({"document": np.arange(4), "layer": layer, "method": method, "energy": share + np.arange(4) / 100})
+        for layer in (0, 3, 6)
+        for method, share in shares.items()
+    ]
+    tables = [pd.concat(cells).assign(checkpoint=name) for name in ("one", "two")]
+    return pd.concat([subspaces_statistics.estimate(table, **SETTINGS) for table in tables], ignore_index=True)
+
+
+def test_figure_5_shows_the_estimates(energies):
+    with style.styled():
+        figure = lexframe_fig5.draw(energies, {"one": "A toy"})
+    assert [panel.get_title("left") for panel in figure.axes] == ["A toy", "two"]
+    for panel, checkpoint in zip(figure.axes, ("one", "two"), strict=True):
+        assert panel.get_ylim()[0] == 0
+        for line, band, method in zip(
+            panel.lines, panel.collections, ("local_subspace", "global_subspace", "random_direction"), strict=True
+        ):
+            rows = energies[
+                (energies["checkpoint"] == checkpoint) & (energies["method"] == method)
+                & (energies["summary"] == "layer") & energies["contrast"].isna()
+            ]  # fmt: skip
+            assert line.get_xdata().tolist() == [0, 3, 6]
+            assert line.get_ydata().tolist() == rows["point"].tolist()
+            assert line.get_color() == style.METHODS[method]["color"]
+            assert set(band.get_paths()[0].vertices[:, 1]) == set(rows["lo"]) | set(rows["hi"])
+
+
+def test_figure_5_of_other_estimates_is_refused(known):
+    with pytest.raises(LensproofError, match="energy inside by layer"), style.styled():
+        lexframe_fig5.draw(substitution_statistics.estimate(known, **SETTINGS))

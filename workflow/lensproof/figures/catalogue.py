@@ -14,6 +14,7 @@ FIGURES = {
     "fig2": ("planes",),
     "fig3": (),
     "fig4": ("readings", "translators"),
+    "fig5": ("subspaces",),
     "fig6": ("training",),
     "fig7": ("directions",),
     "fig8": ("directions",),
