@@ -50,6 +50,7 @@ def flow(
     orders: Sequence[float],
     typical: TypicalAttention | Stand | None = None,
     cuts: Iterable[int] | None = None,
+    exact_first: bool = True,
 ) -> Iterator[tuple[float, list[int], Tensor]]:
     """Last-layer states of the flows of one sequence.
 
@@ -59,6 +60,7 @@ def flow(
         orders: orders to give, 0, 1, 2, ... or ``math.inf``.
         typical: typical attention; needed for every finite order.
         cuts: layers to cut at, in 0 .. L; all by default.
+        exact_first: position 0, which has no prefix, keeps the model's own attention in order 0.
 
     Yields:
         Order, cuts ``[C]`` and ``h_L`` ``[C, T, d]``, for each order in turn. Cuts at which the order is exact
@@ -69,19 +71,21 @@ def flow(
     if finite:
         if typical is None:
             raise ValueError("finite orders need typical attention")
-        streams = _finite(decoder, states, max(finite), typical, wanted)
+        streams = _finite(decoder, states, max(finite), typical, wanted, exact_first)
         yield from ((order, streams[order].cuts, streams[order].states) for order in finite)
     if math.inf in orders:
         native = _native(decoder, states, wanted)
         yield math.inf, native.cuts, native.states
 
 
-def _finite(decoder: Decoder, states: Tensor, top: int, typical: Stand, wanted: list[int]) -> list[Stream]:
+def _finite(
+    decoder: Decoder, states: Tensor, top: int, typical: Stand, wanted: list[int], exact_first: bool
+) -> list[Stream]:
     streams = [Stream([], states[:0]) for _ in range(top + 1)]
     for index in range(decoder.depth):
         for order, stream in enumerate(streams):
             _join(decoder, stream, index - order, index, states, wanted)
-        _advance(decoder, index, streams, states, typical)
+        _advance(decoder, index, streams, states, typical, exact_first)
     return streams
 
 
@@ -153,7 +157,13 @@ def _own(decoder: Decoder, index: int, stream: Stream, states: Tensor, y: Tensor
 
 
 def _advance(
-    decoder: Decoder, index: int, streams: list[Stream], states: Tensor, typical: Stand, keep: bool = False
+    decoder: Decoder,
+    index: int,
+    streams: list[Stream],
+    states: Tensor,
+    typical: Stand,
+    exact_first: bool = True,
+    keep: bool = False,
 ) -> Any:
     """Take every stream through one block, lower orders first: what it keeps of them is the next one's prefix.
 
@@ -172,9 +182,10 @@ def _advance(
             needed = 1 if last and not decoder.is_shared(index) else len(positions)
             own = _own(decoder, index, stream, states, y[:, :needed], positions[:needed])
             a = typical(index, y)
-            # Position 0 has no prefix: its attention reads its own value only, and every order is exact there.
-            first = type(own)(*(part[:, :1] for part in own))
-            a[:, :1] = block.attend(y[:, :1], positions[:1], block.collect(first), first)
+            if exact_first:
+                # Position 0 has no prefix: its attention reads its own value only, and every order is exact there.
+                first = type(own)(*(part[:, :1] for part in own))
+                a[:, :1] = block.attend(y[:, :1], positions[:1], block.collect(first), first)
         else:
             own = _own(decoder, index, stream, states, y, positions)
             a = block.attend(y, positions, _first(prefix, len(y)), own)

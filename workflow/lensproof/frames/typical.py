@@ -8,7 +8,7 @@ sequences (:mod:`lensproof.lenses.ridge`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -68,13 +68,30 @@ def calibrate(
     """
     if len(tokens) < 2:
         raise LensproofError("typical attention needs at least two calibration sequences")
-    folds = [_moments(decoder, tokens[fold::2], batch, progress and f"{progress} ({fold + 1}/2)") for fold in (0, 1)]
-    fits = [solve(even, odd, ridges) for even, odd in zip(*folds, strict=True)]
+    folds = [
+        moments(decoder, tokens[fold::2], batch=batch, progress=progress and f"{progress} ({fold + 1}/2)")
+        for fold in (0, 1)
+    ]
+    return fit(*folds, [ridges] * decoder.depth)
+
+
+def fit(even: Sequence[Moments], odd: Sequence[Moments], ridges: Sequence[Tensor]) -> TypicalAttention:
+    """Typical attention from the moments of two folds and the strengths to choose from, each given block by block."""
+    fits = [solve(*block) for block in zip(even, odd, ridges, strict=True)]
     return TypicalAttention(*(torch.stack(part).float() for part in zip(*fits, strict=True)))
 
 
 @torch.no_grad()
-def _moments(decoder: Decoder, tokens: Tensor, batch: int, progress: str | None) -> list[Moments]:
+def moments(
+    decoder: Decoder, tokens: Tensor, *, first: int = 0, batch: int = 4, progress: str | None = None
+) -> list[Moments]:
+    """Of every block: sums over what its attention module receives and returns in sequences ``[N, T]``.
+
+    Args:
+        first: the first position that counts.
+        batch: sequences that run at once.
+        progress: text of a progress bar, or None.
+    """
     total: list[Moments] = []
     batches = tokens.split(batch)
     for part in bar(batches, progress, unit="batch") if progress else batches:
@@ -85,7 +102,7 @@ def _moments(decoder: Decoder, tokens: Tensor, batch: int, progress: str | None)
             if bound.is_shared(index):
                 kept[index] = block.remember(x)
             a = block.attention(y, kept.get(block.shares))
-            found.append(Moments.of(y.flatten(0, 1), a.flatten(0, 1)))
+            found.append(Moments.of(y[:, first:].flatten(0, 1), a[:, first:].flatten(0, 1)))
             x = block.finish(x, a)
         total = [old + new for old, new in zip(total, found, strict=True)] if total else found
     return total
