@@ -22,8 +22,10 @@ from lensproof.claims import catalogue
 from lensproof.config import validated
 from lensproof.errors import LensproofError
 from lensproof.figures import lexframe_fig4, lexframe_table1, style
+from lensproof.figures.catalogue import FIGURES
 from lensproof.figures.names import method_title, titles
 from lensproof.files import read_json, write_parquet
+from lensproof.statistics.methods import FIXED, NATIVE
 from lensproof.statistics.readings import estimate
 
 PUBLISHED = catalogue.load("lexframe")
@@ -94,6 +96,10 @@ def test_readings_that_are_all_exact_can_be_drawn():
         figure = lexframe_fig4.draw(estimate(observations(exact), **SETTINGS))
         figure.canvas.draw()
     assert figure.axes[0].get_ylim()[0] == 0
+
+
+def test_every_method_that_tables_name_has_a_look():
+    assert set(FIXED) | set(NATIVE) | {"lexframe_0", "lexframe_1", "lexframe_2"} <= set(style.METHODS)
 
 
 def test_one_colour_for_each_method_that_colour_blind_readers_can_tell():
@@ -217,7 +223,7 @@ def test_picture_is_not_blank(drawn):
     from matplotlib.image import imread
 
     pixels = imread(drawn / "first/fig4.png")[..., :3]
-    for look in style.METHODS.values():
+    for look in (style.METHODS[name] for name in METHODS):
         assert (np.abs(pixels - to_rgb(look["color"])).max(axis=-1) < 0.02).sum() > 100
 
 
@@ -232,7 +238,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(drawn, tmp_path, estimates):
     empty = tmp_path / "empty.parquet"
     write_parquet(empty, estimates[estimates["measure"] == "accuracy"], {})
     cases = [
-        (["figure", "lexframe", "fig9", empty], "no figure 'fig9' here (there is fig4)"),
+        (["figure", "lexframe", "fig0", empty], "there is no 'lexframe_fig0' in figures"),
         (["table", "lexframe", "table0", empty], "there is no 'lexframe_table0' in figures"),
         (["figure", "lexframe", "fig4", empty], "no KL by layer"),
         (["table", "lexframe", "table1", empty], "the estimates hold nothing of Table 1"),
@@ -260,21 +266,24 @@ def test_no_torch_to_draw(drawn):
 # -- captions
 
 
-@pytest.mark.parametrize("name", ["lexframe_fig4", "lexframe_table1", "workflow"])
+@pytest.mark.parametrize("name", [*FIGURES, "workflow"])
 @pytest.mark.parametrize("level", ["smoke", "desk", "paper"])
 def test_captions_follow_the_configuration(root, name, level):
     config = yaml.safe_load((root / "config.yaml").read_text())
     validated(config)
     config["level"] = level
     config["bootstrap"] = {"resamples": "500", "level": "0.9"}  # as Snakemake's command line gives them
-    template = jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(
-        (root / f"workflow/report/{name}.rst").read_text()
+    source = (root / f"workflow/report/{'workflow' if name == 'workflow' else f'lexframe_{name}'}.rst").read_text()
+    text = (
+        jinja2.Environment(undefined=jinja2.StrictUndefined)
+        .from_string(source)
+        .render(snakemake=SimpleNamespace(config=config))
     )
-    text = template.render(snakemake=SimpleNamespace(config=config))
     assert "{" not in text
-    if name != "workflow":
+    if 'config["bootstrap"]' in source:
         assert "90%" in text
         assert "500 resamples" in text
-    if name != "lexframe_table1":
+    if 'config["checkpoints"]' in source:
         assert "SmolLM2-135M-Instruct, Gemma 3 270M" in text
+    if 'config["level"]' in source:
         assert ("Tiny random models" in text) == (level == "smoke")
