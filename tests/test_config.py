@@ -56,6 +56,8 @@ def change(config, key, value):
         ("checkpoints", ["gpt-5"], "checkpoints names 'gpt-5', which is not in the registry"),
         ("corpus", "pile", "corpus names 'pile'"),
         ("jacobian_lens.skip", 127, "jacobian_lens.skip .127. leaves no position"),
+        ("experiments.coherence.labels", 8, "coherence.labels and directions.labels differ"),
+        ("experiments.planes.sequences", 2, "experiments.planes.sequences"),
         ("registry.corpora.lee.split", {"calibration": 0.9, "lens": 0.2, "test": 0.1}, "add up to 1.2"),
         ("registry.checkpoints.smollm2-135m.source.sha256", "abc", "registry.checkpoints.smollm2-135m.source"),
     ],

@@ -348,6 +348,15 @@ class Experiments(Strict):
     translators: Translators
     examples: Examples
 
+    @model_validator(mode="after")
+    def _same_states(self) -> Experiments:
+        for key in ("sequences", "positions", "labels"):
+            if getattr(self.coherence, key) != getattr(self.directions, key):
+                raise ValueError(
+                    f"coherence.{key} and directions.{key} differ: their states are compared, so make both one"
+                )
+        return self
+
     def sizes(self, experiment: str, checkpoint: str) -> tuple[int, int]:
         """Sequences of an experiment with one checkpoint, and sequences per shard."""
         section = getattr(self, experiment)
