@@ -53,11 +53,10 @@ def command(
     for verdict in result["checkpoints"]:
         found = chains[verdict["checkpoint"]]
         verdict["entry"] = weakest(map(entry, found))
+        near = {link.path: link for links in found for link in links if link.depth < 2}
         verdict["inputs"] = [
-            {"path": link.path, "sha256": link.sha256, "command": f"snakemake --cores 2 {link.path}"}
-            for links in found
-            for link in links
-            if link.depth < 2
+            {"path": path, "sha256": link.sha256, "command": f"snakemake --cores 2 {path}"}
+            for path, link in near.items()
         ]
     provenance = record("judge", options.named(estimates), level=level, tied=facts)
     write_json(out, {**result, "provenance": provenance})
