@@ -32,7 +32,8 @@ def tidy(estimates: pd.DataFrame, published: Mapping[str, Any]) -> pd.DataFrame:
     for name, point in points.items():
         if sum(key in point for key in TESTS) != 1 or not {"where", "open", "chosen"} <= set(point):
             raise LensproofError(f"open_points.yaml: {name} needs where, open, chosen and one of {', '.join(TESTS)}")
-    return pd.DataFrame([{"id": name, **point} for name, point in points.items()], columns=list(COLUMNS))
+    table = pd.DataFrame([{"id": name, **point} for name, point in points.items()], columns=list(COLUMNS))
+    return table.assign(sensitivity=table["sensitivity"].str.join("; "))
 
 
 def markdown(table: pd.DataFrame, published: Mapping[str, Any], titles: Mapping[str, str] | None = None) -> str:
