@@ -39,5 +39,5 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
         panel.set_ylim(min(0, compared["lo"].min()), 1)
         panel.yaxis.set_major_locator(MultipleLocator(0.2))
     figure.supylabel("mean cosine with the native readout", fontsize=8)
-    legend(figure, [*FIXED, *orders, CEILING], 4)
+    legend(figure, [*FIXED, *orders, CEILING], 4 if len(panels) > 1 else 3)
     return figure

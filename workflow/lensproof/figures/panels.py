@@ -20,17 +20,17 @@ SMALLEST_DECADE = 1e-4
 """Nats. The axis is logarithmic down to here at most, and linear from there to 0."""
 
 
-def by_layer(estimates: pd.DataFrame, measure: str, methods: Sequence[str]) -> pd.DataFrame:
+def by_layer(estimates: pd.DataFrame, measure: str, methods: Sequence[str], *, optional: bool = False) -> pd.DataFrame:
     """The methods' own values of a measure at single layers.
 
     Raises:
-        LensproofError: there is none.
+        LensproofError: there is none, and they are not ``optional``.
     """
     rows = estimates[
         (estimates["measure"] == measure) & estimates["method"].isin(methods) & (estimates["summary"] == "layer")
         & estimates["contrast"].isna() & estimates["setting"].isna()
     ]  # fmt: skip
-    if rows.empty:
+    if rows.empty and not optional:
         raise LensproofError(f"the estimates hold no {measure_title(measure).lower()} by layer of {', '.join(methods)}")
     return rows
 
