@@ -264,6 +264,9 @@ class Steering(Sampled):
     lengths: Annotated[int, Field(ge=2)] = Field(description="lengths tried, in geometric progression")
     shortest: Annotated[float, Field(gt=0)] = Field(description="in units of the state's norm")
     longest: Annotated[float, Field(gt=0)] = Field(description="in units of the state's norm")
+    checked: Annotated[int, Field(ge=0)] = Field(
+        description="states of each shard at which the directions are also found in closed form"
+    )
 
 
 class Attribution(Sampled):
