@@ -411,21 +411,22 @@ class Attention:
         weight = self._own_weight(pattern, at)[..., None]  # B R H 1
         own_key, own_value = (part.repeat_interleave(group, 2) for part in own)
         covariance = self._covariance(pattern, at, memory, own_key, own_value, heads) * self.scale
-        covariance, query, away = (part.flatten(0, 1)[:, None] for part in (covariance, query, own_value - heads))
+        covariance = covariance.flatten(0, 1)  # rows H h h
+        query, away = (part.flatten(0, 1)[:, None] for part in (query, own_value - heads))
         weight = weight.flatten(0, 1)[:, None]  # rows, 1, H, 1
         away = away * weight * self.scale
         project = self._linearise_projections(y.flatten(0, 1), at.repeat(len(y)))
 
         def vjp(cotangent: Tensor) -> Tensor:
             mixed = self._split(self.output.vjp(cotangent), self.heads)  # rows C H h
-            to_query = (mixed.unsqueeze(-2) @ covariance).squeeze(-2)
+            to_query = (mixed.transpose(1, 2) @ covariance).transpose(1, 2)
             to_key = (mixed * away).sum(-1, keepdim=True) * query
             return project.vjp(to_query, self._sum_groups(to_key), self._sum_groups(mixed * weight))
 
         def jvp(tangent: Tensor) -> Tensor:
             to_query, to_key, to_value = project.jvp(tangent)
             to_key, to_value = (part.repeat_interleave(group, 2) for part in (to_key, to_value))
-            mixed = (covariance @ to_query.unsqueeze(-1)).squeeze(-1)
+            mixed = (to_query.transpose(1, 2) @ covariance.mT).transpose(1, 2)
             mixed = mixed + away * (query * to_key).sum(-1, keepdim=True) + weight * to_value
             return self.output.jvp(mixed.flatten(-2))
 
