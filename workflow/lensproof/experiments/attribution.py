@@ -40,6 +40,8 @@ from lensproof.streams.trace import residuals, writes
 COMPONENTS = ("layer", "attention", "mlp")
 CHECKED = 8
 """One position of so many has the native difference."""
+ROWS = 32
+"""Positions whose native gradients are found at once: every block keeps a matrix per head and position meanwhile."""
 
 Normed = Callable[[Tensor, Tensor], Tensor]
 """States ``[R, d]`` of a layer and their positions ``[R]`` to what a reading makes of them, after the final norm."""
@@ -129,7 +131,7 @@ def attribute(
     own = coefficient(decoder.final_norm(states[-1, at]), covector)
     memories, made = remember(decoder, states), writes(decoder, states, [layer - 1 for layer in layers])
     first, native = (frames(decoder, states, order, layers, typical) for order in (1, math.inf))
-    slopes = native_readouts(decoder, states, at, covector[:, None])[:, :, 0]
+    slopes = _slopes(decoder, states, at, covector)
     rows = []
     for layer in layers:
         q = _added(made[layer - 1], states[layer - 1])[:, at]
@@ -144,6 +146,12 @@ def attribute(
         again = own[::CHECKED] - removal.every(CHECKED).removed(native[layer].normed)
         rows.append(_rows("native_difference", layer, at[::CHECKED], effect[:, ::CHECKED], again))
     return pd.concat(rows)
+
+
+def _slopes(decoder: Decoder, states: Tensor, at: Tensor, covector: Tensor) -> Tensor:
+    """Native gradients b ``[L + 1, R, d]``."""
+    parts = zip(at.split(ROWS), covector.split(ROWS), strict=True)
+    return torch.cat([native_readouts(decoder, states, rows, c[:, None])[:, :, 0] for rows, c in parts], 1)
 
 
 def _added(made: Writes, before: Tensor) -> Tensor:
