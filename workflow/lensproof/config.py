@@ -333,6 +333,24 @@ class Examples(Strict):
         return len(self.prefixes)
 
 
+class Sensitivity(Strict):
+    """Open points decided otherwise, on a few states; calibrated anew once, so all sequences are one shard."""
+
+    sequences: Annotated[int, Field(ge=4)] = Field(description="test sequences")
+    layers: Layers = Field(description="`all`, `{every: n}` (layers 0, n, 2n, ... below L) or layers")
+    positions: Positive = Field(description="states per sequence whose directions are compared")
+    labels: Positive = Field(description="vocabulary labels, spread over the frequency ranking")
+    pairs: Positive = Field(description="pairs of states per layer, over all sequences")
+    neighbours: Positive = Field(description="nearest states that make a local principal subspace")
+    leading: Positive = Field(description="principal directions of a subspace")
+    graph: Positive = Field(description="nearest states that a state is joined to in the graph of geodesics")
+
+    @property
+    def shard(self) -> int:
+        """All in one."""
+        return self.sequences
+
+
 class Experiments(Strict):
     """Sizes of the experiments, one section for each."""
 
@@ -350,6 +368,7 @@ class Experiments(Strict):
     long_context: LongContext
     translators: Translators
     examples: Examples
+    sensitivity: Sensitivity
 
     @model_validator(mode="after")
     def _same_states(self) -> Experiments:
