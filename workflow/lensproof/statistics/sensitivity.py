@@ -8,7 +8,8 @@ variants that were observed (:mod:`lensproof.experiments.sensitivity`), choices 
   states whose directions are compared, as often as it would be drawn;
 - ``layers_0_and_L``: both ends in the mean of the KL, weighing as one layer each among L + 1;
 - ``ece_10_bins``, ``ece_20_bins``, ``ece_equal_mass``: 15 bins of equal width otherwise;
-- ``exit_halves``: the other half of the documents sets the threshold of the exit.
+- ``exit_halves``: the other half of the documents sets the threshold of the exit;
+- ``resample_sequences``: the bootstrap draws sequences, not documents.
 """
 
 from __future__ import annotations
@@ -108,8 +109,10 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     _put_readings(found, sample, readings, depth=int(model["layer"].max()))
     _put_calibration(found, sample, readings[readings["correct"].notna() & (readings["method"] == ORDER1)])
     _put_directions(found, sample, chosen[chosen["cosine"].notna()], length=1 + int(model["position"].max()))
-    exit_rows = _exit_rows(read[read["method"].isin([ORDER1, MODEL])], resamples=resamples, level=level, seed=seed)
-    return finish(sample, "sensitivity", itertools.chain(_rows(sample, found), exit_rows))
+    settings = {"resamples": resamples, "level": level, "seed": seed}
+    exit_rows = _exit_rows(read[read["method"].isin([ORDER1, MODEL])], **settings)
+    table = finish(sample, "sensitivity", itertools.chain(_rows(sample, found), exit_rows))
+    return pd.concat([table, _by_sequence(readings[readings["method"] == ORDER1], **settings)], ignore_index=True)
 
 
 def _variants(observations: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -176,6 +179,15 @@ def _exit_rows(read: pd.DataFrame, **settings: Any) -> Iterator[Row]:
         table = exits.estimate(read.assign(document=document), **settings)
         skipped = table[(table["measure"] == "skipped") & table["contrast"].isna()]
         yield {**skipped.iloc[0].to_dict(), "setting": variant}
+
+
+def _by_sequence(read: pd.DataFrame, **settings: Any) -> pd.DataFrame:
+    """The KL of order 1 when sequences are drawn, not documents."""
+    read = read.assign(document=read["sequence"])
+    sample = Sample.of(read, **settings)
+    middle = between(means(sample, read, "kl")[ORDER1], None)
+    where = {**of_mean(middle), "measure": "kl", "unit": "nats", "setting": "resample_sequences"}
+    return finish(sample, "sensitivity", [row(sample, ORDER1, middle.mean(), **where)])
 
 
 def _rows(sample: Sample, found: Numbers) -> Iterator[Row]:
