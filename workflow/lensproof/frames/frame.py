@@ -83,10 +83,11 @@ class Frame:
 
 
 def linearise(frames: Sequence[Frame], x: Tensor, at: Tensor) -> Linearised:
-    """J of several frames of one order and one sequence at once: each block runs once, with the rows of all of them.
+    """J of several frames of one sequence at once: each block runs once, with the rows of all of them.
 
     Args:
-        frames: F frames at rising layers, as :func:`frames` gives them.
+        frames: F frames at layers that never fall, as :func:`frames` gives them; of any orders, but order 0 stands
+            alone.
         x: their states ``[F, R, d]``.
         at: positions ``[R]``.
 
