@@ -33,7 +33,7 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
     if rows.empty:
         raise LensproofError("the estimates hold no coordinates in a plane: give those of the planes experiment")
     checkpoints = list(dict.fromkeys(rows["checkpoint"]))
-    figure = Figure(figsize=(COLUMN_INCHES * max(len(checkpoints), 1.2) + 0.2, 4.1), layout="constrained")
+    figure = Figure(figsize=(COLUMN_INCHES * max(len(checkpoints), 1.2) + 0.2, 4.2), layout="constrained")
     for axes, checkpoint in zip(figure.subplots(1, len(checkpoints), squeeze=False)[0], checkpoints, strict=True):
         kept = estimates[(estimates["measure"] == "plane_kept") & (estimates["checkpoint"] == checkpoint)]["point"]
         axes.set_title((titles or {}).get(checkpoint, checkpoint), loc="left", fontweight="bold", pad=15)
