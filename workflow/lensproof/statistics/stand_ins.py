@@ -43,7 +43,7 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     own = observations[observations["calibration"] == 1]
     read, compared, credited = (own[own[column].notna()] for column in ("kl", "cosine", "effect"))
     rows = itertools.chain(
-        contrasted(sample, "kl", "nats", means(sample, read, "kl"), drop=True),
+        contrasted(sample, "kl", "nats", means(sample, read, "kl")),
         contrasted(sample, "cosine", "cosine", means(sample, compared, "cosine")),
         contrasted(sample, "attribution", "correlation", correlations(sample, credited, "score", "effect")),
         _by_text(sample, observations[observations["method"] == REGRESSION]),
