@@ -19,7 +19,7 @@ from lensproof.frames.frame import frames, jacobians, native_readouts
 from lensproof.statistics import composition as statistics
 from lensproof.streams.trace import residuals
 
-LENGTH, AT, LAYERS = 20, torch.tensor([3, 14]), [0, 2]
+LENGTH, AT, LAYERS = 20, torch.tensor([3, 14]), [0, 2, 3]
 LABELS = torch.tensor([5, 77, 140, 299])
 STEP = 0.1
 METHODS = [

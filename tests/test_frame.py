@@ -15,7 +15,7 @@ from lensproof.checkpoints.anatomy.parts import Linearised
 from lensproof.frames import typical
 from lensproof.frames.basis import OutputBasis, closed_form, covectors, lsmr
 from lensproof.frames.flow import flow
-from lensproof.frames.frame import by_autograd, frames, native_readouts
+from lensproof.frames.frame import by_autograd, frames, linearise, native_readouts, transports
 from lensproof.streams.replay import remember, replay
 from lensproof.streams.trace import residuals
 
@@ -82,6 +82,24 @@ def test_derivatives_are_those_of_autograd(decoder, states, fitted, order):
         directions = torch.randn(len(AT), 5, decoder.width, generator=generator)
         assert_same(ours.vjp(directions.clone()), theirs.vjp(directions))
         assert_same(ours.jvp(directions.clone()), theirs.jvp(directions))
+
+
+@pytest.mark.parametrize("orders", [(0,), (1,), (math.inf,), (1, math.inf)])
+def test_frames_together_give_what_each_gives(decoder, states, fitted, orders):
+    """At several layers, of one order or two, exact ones among them."""
+    layers = (0, 2, decoder.depth - 1)
+    made = [frames(decoder, states, order, layers, fitted) for order in orders]
+    together = [found[layer] for layer in layers for found in made]
+    x = torch.stack([changed(states, frame.layer, AT, seed=i) for i, frame in enumerate(together)])
+    last, through = transports(together, x, AT), linearise(together, x, AT)
+    generator = torch.Generator().manual_seed(2)
+    directions = torch.randn(len(together), len(AT), 5, decoder.width, generator=generator)
+    pulled, pushed = through.vjp(directions.flatten(0, 1)), through.jvp(directions.flatten(0, 1))
+    for place, frame in enumerate(together):
+        own, rows = frame.linearise(x[place], AT), slice(place * len(AT), (place + 1) * len(AT))
+        assert_same(last[place], frame.transport(x[place], AT))
+        assert_same(pulled[rows], own.vjp(directions[place]), 1e-4)
+        assert_same(pushed[rows], own.jvp(directions[place]), 1e-4)
 
 
 def test_native_readouts_are_the_gradients_of_the_whole_model(decoder, states):

@@ -19,7 +19,7 @@ from lensproof.lenses.jacobian import JacobianLens
 from lensproof.statistics import steering as statistics
 from lensproof.streams.trace import residuals
 
-LENGTH, AT, LAYERS = 20, torch.tensor([3, 14]), [0, 2]
+LENGTH, AT, LAYERS = 20, torch.tensor([3, 14]), [0, 2, 3]
 LENGTHS = np.geomspace(0.01, 1.0, 20)
 METHODS = [
     "logit_lens", "jacobian_lens", "lexframe_1_readout", "lexframe_1_basis", "native_readout", "native_basis"

@@ -28,10 +28,11 @@ from lensproof.corpora import draw
 from lensproof.experiments.run import Run
 from lensproof.frames import typical as typical_attention
 from lensproof.frames.flow import Stand
-from lensproof.frames.frame import frames
+from lensproof.frames.frame import frames, transports
 from lensproof.lenses import jacobian
 from lensproof.lenses.jacobian import JacobianLens
 from lensproof.lenses.reading import NativeReading, compare
+from lensproof.streams.replay import remember, replay
 from lensproof.streams.trace import residuals
 
 TILE = 2**21
@@ -132,14 +133,14 @@ def transported(
         Rows as in :func:`observe`, without the sequence.
     """
     states = states[:, : int(at.max()) + 1]  # nothing reads a later position
+    x, cuts = states[list(layers)][:, at], torch.tensor(layers, device=at.device).repeat_interleave(len(at))
+    order1 = list(frames(decoder, states, 1, layers, typical).values())
+    whole = replay(decoder, remember(decoder, states), states, x.flatten(0, 1), at.repeat(len(layers)), cuts)
     tables = []
-    for method, order in (("lexframe_1", 1), ("native", torch.inf)):
-        made = frames(decoder, states, order, layers, typical)
-        last = torch.stack([made[layer].transport(states[layer, at], at) for layer in layers])
+    for method, last in (("lexframe_1", transports(order1, x, at)), ("native", whole.view_as(x))):
         found = compare(decoder, native, last)
-        for place, layer in enumerate(layers):
-            agrees = found.top[place] == native.summary.top
-            tables.append(_rows(method, layer, at.cpu().numpy(), found.kl[place], agrees, 1.0))
+        for layer, kl, top in zip(layers, found.kl, found.top, strict=True):
+            tables.append(_rows(method, layer, at.cpu().numpy(), kl, top == native.summary.top, 1.0))
     return pd.concat(tables)
 
 

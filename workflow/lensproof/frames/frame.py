@@ -82,6 +82,21 @@ class Frame:
         return self.linearise(x, at).vjp(covectors.expand(len(x), *covectors.shape[-2:]))
 
 
+def transports(frames: Sequence[Frame], x: Tensor, at: Tensor) -> Tensor:
+    """T(x) of several frames of one sequence at once, ``[F, R, d]``; arguments as for :func:`linearise`."""
+    first, decoder = frames[0], frames[0].decoder
+    if first.memories is None or any(block.shares is not None for block in decoder.blocks[first.layer :]):
+        return torch.stack([frame.transport(rows, at) for frame, rows in zip(frames, x, strict=True)])
+    x = x.clone()
+    for index in range(first.layer, decoder.depth):
+        block, joined = decoder.blocks[index], [frame for frame in frames if frame.layer <= index]
+        rows = x[: len(joined)]
+        y = block.attention_input(rows)
+        a = block.attend(y, at, _stacked([frame.memories[index] for frame in joined]), block.own(y, at))
+        x[: len(joined)] = block.finish(rows, a, at)
+    return x
+
+
 def linearise(frames: Sequence[Frame], x: Tensor, at: Tensor) -> Linearised:
     """J of several frames of one sequence at once: each block runs once, with the rows of all of them.
 
@@ -187,7 +202,7 @@ def frames(
         typical: typical attention, needed below order infinity.
 
     Returns:
-        Layer -> frame. Where L - l <= order the frame is the native one.
+        Layer -> frame, layers rising. Where L - l <= order the frame is the native one.
     """
     cuts = sorted(set(cuts))
     exact = [cut for cut in cuts if decoder.depth - cut <= order]
@@ -197,11 +212,11 @@ def frames(
         found = {cut: Frame(decoder, states, cut, math.inf, native) for cut in exact}
     left = [cut for cut in cuts if cut not in found]
     if order == 0:
-        return found | {cut: Frame(decoder, states, cut, 0, None, typical) for cut in left}
-    if left:
+        found |= {cut: Frame(decoder, states, cut, 0, None, typical) for cut in left}
+    elif left:
         made = prefixes(decoder, states, int(order) - 1, typical, left)
         found |= {cut: Frame(decoder, states, cut, order, memories, typical) for cut, memories in made.items()}
-    return found
+    return {cut: found[cut] for cut in cuts}
 
 
 @torch.no_grad()
