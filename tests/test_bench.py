@@ -50,6 +50,16 @@ def test_a_further_order_runs_one_block_less_from_every_layer():
     assert more == 2 * ((2 + 1) * 156 + 2 * 40)
 
 
+def test_operations_of_basis_directions_by_hand():
+    # 2 states, 5 tokens, 2 steps there and back and one product before, 1 block of 144 weights left
+    assert operations.basis(SHAPE, states=2, tokens=5, layer=2, steps=2) == 2 * 2 * 5 * 5 * 144
+
+
+def test_operations_of_attribution_by_hand():
+    # layers 1, 2, 3 have 2, 1, 0 blocks left; 4 positions of order 0 (16 + 24 + 72), 2 states at 3 positions
+    assert operations.attribution(SHAPE, length=4) == 2 * 3 * (4 * 112 + 2 * 3 * 144)
+
+
 def test_matrix_rate_is_a_rate():
     threads = torch.get_num_threads()
     size = 256
@@ -139,6 +149,18 @@ def test_lenses_differ_relative_to_the_peers_norm():
     ours = peer + np.array([[[0, 0], [0, 0]], [[0, 0.2 * np.sqrt(2)], [0, 0]]])
     np.testing.assert_allclose(parity.frobenius_differences({"jacobians": ours}, {"jacobians": peer}), [0, 0.1])
     assert parity.jacobian_difference({"jacobians": ours}, {"jacobians": peer}) == pytest.approx(0.1)
+
+
+def test_basis_directions_differ_by_their_cosines_alone():
+    peer = np.array([[[1.0, 0.0], [0.0, 2.0]]])
+    ours = np.array([[[5.0, 0.0], [3.0, 4.0]]])
+    np.testing.assert_allclose(parity.basis_cosines({"basis": ours}, {"basis": peer}), [[1.0, 0.8]])
+    assert parity.basis_difference({"basis": ours}, {"basis": peer}) == pytest.approx(0.1)
+
+
+def test_attributions_differ_relative_to_the_peers_norm():
+    peer, ours = np.array([[3.0, 4.0]]), np.array([[3.0, 4.5]])
+    assert parity.attribution_difference({"attribution": ours}, {"attribution": peer}) == pytest.approx(0.1)
 
 
 def test_the_table_has_medians_ratio_and_share(tmp_path, capsys):

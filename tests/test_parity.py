@@ -1,4 +1,5 @@
-"""Against other people's packages, used as black boxes: readings of finite orders and the Jacobian lens.
+"""Against other people's packages, used as black boxes: readings of finite orders, the Jacobian lens, basis directions
+and attribution.
 
 A real checkpoint, a few real sequences; the peers get the same token ids. ``make test-peer`` installs them and builds
 what is read here.
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lensproof.corpora import draw
 from lensproof.corpora.sequences import take, tokens
 from lensproof.files import read_parquet
 from tests.bench import parity
@@ -39,6 +41,10 @@ def job(root: Path) -> dict:
         "lowest": 1,
         "cotangents": 16,
         "peer_cotangents": 8,
+        "text": ids("test", 1, length=5)[0],
+        "passage": ids("test", 1, length=16)[0],
+        "labels": draw.labels(sequences, 8).tolist(),
+        "layer": 24,
     }
 
 
@@ -85,3 +91,17 @@ def test_jacobian_lens_is_the_peers(job):
     differences = parity.frobenius_differences(ours, peer)
     worst = int(differences.argmax())
     assert differences[worst] < 1e-3, f"layer {worst + 1}"
+
+
+def test_basis_directions_are_the_authors(job):
+    ours, peer = both("basis", job)
+    cosines = parity.basis_cosines(ours, peer)
+    assert cosines.shape == (5, 8)
+    assert cosines.mean() >= 0.99
+    assert cosines.min() >= 0.95
+
+
+def test_attribution_is_the_authors(job):
+    ours, peer = both("attribution", job)
+    assert ours["attribution"].shape == peer["attribution"].shape
+    assert parity.attribution_difference(ours, peer) < 1e-3

@@ -14,14 +14,27 @@ import numpy as np
 
 from lensproof.errors import LensproofError
 from tests.bench import environment, operations
-from tests.bench.parity import jacobian_difference, reading_difference
+from tests.bench.parity import attribution_difference, basis_difference, jacobian_difference, reading_difference
 from tests.bench.worker import PEERS, Worker
 
 ORDERS = [0, 1, 2]
 AIMS = {
     "readings": "2.5 times the peer's speed and 0.6 of the matrix rate",
     "jacobian": "1.25 times the peer's speed and 0.7 of the matrix rate",
+    "basis": "2 times the peer's speed and a mean cosine of 0.99",
+    "attribution": "the peer's speed and its numbers to 1e-3",
 }
+DIFFERENCES = {
+    "readings": reading_difference,
+    "jacobian": jacobian_difference,
+    "basis": basis_difference,
+    "attribution": attribution_difference,
+}
+TEXT, LABELS = 2, 64
+"""Positions and tokens of the basis bench. The peer solves at all positions of a text, so the text is as short as one
+with a prefix can be."""
+PASSAGE = 16
+"""Positions of the attribution bench."""
 
 
 @dataclass
@@ -83,7 +96,7 @@ def say(text: str) -> None:
 @click.option("--calibration", type=click.IntRange(2), default=64, show_default=True, help="Calibration sequences.")
 @click.option("--sequences", type=click.IntRange(1), default=1, show_default=True, help="Sequences to read.")
 @click.option("--prompts", type=click.IntRange(1), default=1, show_default=True, help="Prompts of the Jacobian lens.")
-@click.option("--only", type=click.Choice(list(AIMS)), help="One of the two benches.")
+@click.option("--only", type=click.Choice(list(AIMS)), help="One of the benches.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("results/bench.csv"), show_default=True)
 def main(**options: Any) -> None:
     """Time this project and its peers on the same work, threads and precision."""
@@ -105,7 +118,8 @@ def run(
     only: str | None,
     out: Path,
 ) -> None:
-    """Both benches, and the table."""
+    """All benches, and the table."""
+    from lensproof.corpora import draw
     from lensproof.corpora.sequences import take, tokens
     from lensproof.files import read_parquet
 
@@ -121,12 +135,15 @@ def run(
     job = {"checkpoint": folder.resolve(), "threads": threads, **ids}
     job |= {"orders": ORDERS, "skip": 16, "cotangents": 8, "peer_cotangents": 8, "lowest": 1}
     shape, length = operations.Shape.of(folder), len(ids["test"][0])
+    job |= {"text": ids["test"][0][:TEXT], "passage": ids["test"][0][:PASSAGE]}
+    job |= {"labels": draw.labels(table, LABELS).tolist(), "layer": shape.depth * 4 // 5}
     needed = {
         "readings": sequences * operations.reading(shape, length, max(ORDERS)),
         "jacobian": operations.jacobian_fit(shape, length, prompts, job["skip"], job["lowest"]),
+        "basis": operations.basis(shape, TEXT, LABELS, job["layer"]),
+        "attribution": operations.attribution(shape, PASSAGE),
     }
-    difference = {"readings": reading_difference, "jacobian": jacobian_difference}
-    timings = [alternate(name, job, needed[name], difference[name], rounds) for name in AIMS if only in (None, name)]
+    timings = [alternate(name, job, needed[name], DIFFERENCES[name], rounds) for name in AIMS if only in (None, name)]
     write(out, timings, {"threads": threads, "calibration": calibration, "sequences": sequences, "prompts": prompts})
 
 
@@ -143,7 +160,7 @@ def write(out: Path, timings: list[Timing], settings: dict[str, Any]) -> None:
     measured = {
         timing.bench: {name: value for name, value in vars(timing).items() if name != "bench"} for timing in timings
     }
-    code = code_hash("readings", "fit_jacobian")
+    code = code_hash("readings", "fit_jacobian", "lensproof.frames.basis", "lensproof.frames.frame")
     write_json(provenance_path(out), {**record("readings", **settings), "step": "bench", "code": code, **measured})
     print(table.to_string(index=False))
     for timing in timings:

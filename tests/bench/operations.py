@@ -88,6 +88,23 @@ def jacobian_fit(shape: Shape, length: int, prompts: int, skip: int, lowest: int
     return 2 * prompts * positions * shape.width * (shape.depth - lowest) * shape.block
 
 
+def basis(shape: Shape, states: int, tokens: int, layer: int, steps: int = 30) -> int:
+    """Operations to solve for basis directions by LSMR: each step takes every direction through the blocks that are
+    left and back, and one more goes back at the start. Products of attention are left out."""
+    return 2 * states * tokens * (2 * steps + 1) * (shape.depth - layer) * shape.block
+
+
+def attribution(shape: Shape, length: int) -> int:
+    """Operations to attribute the blocks' additions at positions 1 .. T-1 of a text in the frame of order 1.
+
+    From every layer but the embedding the order 0 flow of all positions runs to the last, and two states of every
+    position that is attributed: with what the block added and without. Products of attention are left out.
+    """
+    typical = shape.width**2 + shape.keys_values + shape.gated_mlp
+    left = shape.depth * (shape.depth - 1) // 2  # blocks, summed over layers 1 .. L
+    return 2 * left * (length * typical + 2 * (length - 1) * shape.block)
+
+
 def matrix_rate(threads: int, size: int = 3072, repeats: int = 3) -> float:
     """Operations per second of a large product in float32: the median of several."""
     import torch

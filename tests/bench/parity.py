@@ -33,3 +33,20 @@ def frobenius_differences(ours: Arrays, peer: Arrays) -> np.ndarray:
 def jacobian_difference(ours: Arrays, peer: Arrays) -> float:
     """The largest relative Frobenius difference of a layer."""
     return float(frobenius_differences(ours, peer).max())
+
+
+def basis_cosines(ours: Arrays, peer: Arrays) -> np.ndarray:
+    """Cosine of every basis direction with the peer's, which has another length."""
+    one, other = (side["basis"].astype(np.float64) for side in (ours, peer))
+    return (one * other).sum(-1) / np.linalg.norm(one, axis=-1) / np.linalg.norm(other, axis=-1)
+
+
+def basis_difference(ours: Arrays, peer: Arrays) -> float:
+    """One less the mean cosine of basis directions."""
+    return float(1 - basis_cosines(ours, peer).mean())
+
+
+def attribution_difference(ours: Arrays, peer: Arrays) -> float:
+    """|ours - peer| / |peer| over all blocks and positions."""
+    one, other = (side["attribution"].astype(np.float64) for side in (ours, peer))
+    return float(np.linalg.norm(one - other) / np.linalg.norm(other))

@@ -17,7 +17,12 @@ from tests.bench import environment
 
 JOBS = Path(__file__).parent / "jobs"
 PACKAGE = environment.ROOT / "workflow"
-PEERS = {"readings_peer": "lexframe-1.0.0", "jacobian_peer": "lexframe-1.3.0"}
+PEERS = {
+    "readings_peer": "lexframe-1.0.0",
+    "jacobian_peer": "lexframe-1.3.0",
+    "basis_peer": "lexframe-1.0.0",
+    "attribution_peer": "lexframe-1.0.0",
+}
 
 
 class Worker:
