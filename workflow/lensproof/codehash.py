@@ -10,8 +10,12 @@ step finds by its name at run time is named beside it: ``code_hash("estimate", "
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import hashlib
+import json
+import os
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent
@@ -34,6 +38,7 @@ def code_hash(*modules: str) -> str:
     digest = hashlib.sha256()
     for module in sorted(closure(*names)):
         digest.update(f"{module} {_tree_hash(module)}\n".encode())
+    _notes().save()
     return digest.hexdigest()[:16]
 
 
@@ -56,22 +61,28 @@ def closure(*modules: str) -> set[str]:
     return found
 
 
-def _path(module: str) -> Path | None:
-    stem = ROOT.joinpath(*module.split(".")[1:])
-    for path in (stem / "__init__.py", stem.with_suffix(".py")):
-        if module.split(".")[0] == PACKAGE and path.is_file():
-            return path
-    return None
+def _path(module: str) -> str | None:
+    return _find(str(ROOT), module)
 
 
-def _parents(module: str) -> list[str]:
+@functools.cache
+def _find(root: str, module: str) -> str | None:
+    # Strings, not Path objects: the Snakefile asks tens of thousands of times before any work starts.
+    package, *rest = module.split(".")
+    stem = os.path.join(root, *rest)
+    candidates = (os.path.join(stem, "__init__.py"), f"{stem}.py") if package == PACKAGE else ()
+    return next((path for path in candidates if os.path.isfile(path)), None)
+
+
+@functools.cache
+def _parents(module: str) -> tuple[str, ...]:
     parts = module.split(".")
-    names = [".".join(parts[:length]) for length in range(1, len(parts))]
-    return [name for name in names if _path(name) is not None]
+    names = (".".join(parts[:length]) for length in range(1, len(parts)))
+    return tuple(name for name in names if _path(name) is not None)
 
 
-def _imports(module: str) -> set[str]:
-    return {name for name in _read(module)[0] if _path(name) is not None}
+def _imports(module: str) -> frozenset[str]:
+    return _read(module)[0]
 
 
 def _tree_hash(module: str) -> str:
@@ -79,20 +90,62 @@ def _tree_hash(module: str) -> str:
 
 
 def _read(module: str) -> tuple[frozenset[str], str]:
-    """Names that a module imports, and the hash of its syntax tree; read again only where the file changed."""
+    """Modules of the package that a module imports, and the hash of its syntax tree; read again only where the file
+    changed."""
     path = _path(module)
-    status = path.stat()
+    status = os.stat(path)
     return _parse(path, status.st_mtime_ns, status.st_size)
 
 
 @functools.cache
-def _parse(path: Path, modified: int, size: int) -> tuple[frozenset[str], str]:
-    tree = ast.parse(path.read_bytes(), filename=str(path))
-    names = frozenset(name for node in ast.walk(tree) for name in _named(node, path))
-    return names, hashlib.sha256(ast.dump(_Bare().visit(tree)).encode()).hexdigest()
+def _parse(path: str, modified: int, size: int) -> tuple[frozenset[str], str]:
+    names, tree = _notes().of(Path(path).read_bytes(), path)
+    return frozenset(name for name in names if _path(name) is not None), tree
 
 
-def _named(node: ast.AST, path: Path) -> list[str]:
+class _Notes:
+    """What was found in files by their content, kept beside the package's bytecode: every job of a run asks again."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._new = file, False
+        try:
+            self._known = json.loads(file.read_text())
+        except (OSError, ValueError):
+            self._known = {}
+
+    def of(self, content: bytes, path: str) -> tuple[list[str], str]:
+        """Names that a file imports, and the hash of its syntax tree."""
+        key = f"{sys.version_info[:2]} {hashlib.sha256(content).hexdigest()}"
+        if key not in self._known:
+            tree = ast.parse(content, filename=path)
+            names = sorted({name for node in ast.walk(tree) for name in _named(node, path)})
+            self._known[key] = names, hashlib.sha256(ast.dump(_Bare().visit(tree)).encode()).hexdigest()
+            self._new = True
+        return tuple(self._known[key])
+
+    def save(self) -> None:
+        """Write down what is new."""
+        if not self._new:
+            return
+        self._new = False
+        # Several jobs may write at once, or none may: whoever comes later finds a whole file or parses again.
+        with contextlib.suppress(OSError):
+            self._file.parent.mkdir(exist_ok=True)
+            temporary = self._file.with_suffix(f".{os.getpid()}")
+            temporary.write_text(json.dumps(self._known))
+            temporary.replace(self._file)
+
+
+def _notes() -> _Notes:
+    return _notes_in(ROOT / "__pycache__" / "codehash.json")
+
+
+@functools.cache
+def _notes_in(file: Path) -> _Notes:
+    return _Notes(file)
+
+
+def _named(node: ast.AST, path: str) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if not isinstance(node, ast.ImportFrom):
