@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from models import ARCHITECTURES, assert_same, tiny, tokens
+from models import assert_same, tiny, tokens
 
 from lensproof.errors import LensproofError
 from lensproof.experiments.run import Run
@@ -19,9 +19,8 @@ from lensproof.experiments.sensitivity import (
     LENGTHS,
     Context,
     ablations,
+    bases,
     exchanges,
-    flips,
-    moves,
     observe,
     readings,
     recalibrate,
@@ -46,7 +45,7 @@ OPTIONS = {
 SETTINGS = {"resamples": 100, "level": 0.9, "seed": 3}
 
 
-@pytest.fixture(params=ARCHITECTURES)
+@pytest.fixture(params=["llama", "gemma3_text", "gemma4_text", "gpt_neox", "qwen3_5_text"])
 def decoder(request):
     return tiny(request.param, window=9)
 
@@ -173,7 +172,9 @@ def test_readings_of_every_typical_attention(context, fitted):
 
 def test_a_move_succeeds_if_its_token_gains_most_in_the_whole_model(context):
     at, labels, basis = torch.tensor([7]), torch.tensor([5, 77, 200]), OutputBasis.of(context.decoder)
-    table = moves(context, at, labels, {CHOSEN: basis, "pseudo_inverse_cutoff": OutputBasis.of(context.decoder, 0.5)})
+    table, _ = bases(
+        context, at, labels, {CHOSEN: basis, "pseudo_inverse_cutoff": OutputBasis.of(context.decoder, 0.5)}
+    )
     assert set(table["variant"]) == {CHOSEN, "pseudo_inverse_cutoff", "lsmr_steps"}
     for layer in LAYERS:
         x = context.states[layer, 7]
@@ -189,7 +190,7 @@ def test_a_move_succeeds_if_its_token_gains_most_in_the_whole_model(context):
 
 def test_flips_by_trying_every_length(context):
     at, basis, decoder = torch.tensor([7]), OutputBasis.of(context.decoder), context.decoder
-    table = flips(context, at, basis)
+    _, table = bases(context, at, torch.tensor([5]), {CHOSEN: basis})
     clean = decoder.logits(context.states[-1, 7]).log_softmax(-1)
     top, runner_up = decoder.coefficients(context.states[-1, 7]).topk(2).indices.tolist()
     others = [token for token in range(decoder.vocabulary) if token not in (top, runner_up)]
@@ -245,7 +246,9 @@ def test_with_a_parallel_block_running_the_mlp_again_changes_nothing():
     assert np.allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
-def test_exchanges_by_brute_force(decoder, fitted):
+def test_exchanges_by_brute_force():
+    decoder = tiny("gemma3_text", window=9)
+    fitted = typical_attention.calibrate(decoder, tokens(2, LENGTH, seed=1))
     contexts = [Context.of(decoder, ids, LAYERS, fitted) for ids in tokens(3, LENGTH, seed=2)]
     rows = list(pd.DataFrame({"document": [5, 6, 7], "sequence": [50, 60, 70]}).itertuples())
     table = exchanges(contexts, rows, OPTIONS, 0)

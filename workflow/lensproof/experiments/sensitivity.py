@@ -131,7 +131,7 @@ def observe(run: Run) -> pd.DataFrame:
         "random_labels": np.random.default_rng(run.seed).permutation(run.decoder.vocabulary)[: run.options["labels"]],
     }
     labels = {variant: torch.from_numpy(ids).to(run.decoder.device) for variant, ids in labels.items()}
-    bases = {CHOSEN: OutputBasis.of(run.decoder), "pseudo_inverse_cutoff": OutputBasis.of(run.decoder, CUTOFF)}
+    outputs = {CHOSEN: OutputBasis.of(run.decoder), "pseudo_inverse_cutoff": OutputBasis.of(run.decoder, CUTOFF)}
     begins = run.sequences["tokens"].str[0].nunique() == 1
     sequences = take(run.sequences, "test", run.count, run.first)
     rows, texts = list(sequences.itertuples()), tokens(sequences)
@@ -143,10 +143,9 @@ def observe(run: Run) -> pd.DataFrame:
         at = torch.from_numpy(at).to(run.decoder.device)
         parts = [
             *readings(context, layers, stands),
-            *other_texts(context, texts[place - 1], layers, typical, begins),
+            *other_texts(context, texts[place - 1], typical, begins),
             directions(context, at, labels),
-            moves(context, at[:1], labels[CHOSEN], bases),
-            flips(context, at[:1], bases[CHOSEN]),
+            *bases(context, at[:1], labels[CHOSEN], outputs),
             ablations(context),
         ]
         found += [part.assign(document=row.document, sequence=row.sequence) for part in parts]
@@ -187,26 +186,27 @@ def _added(one: list[Moments], other: list[Moments]) -> list[Moments]:
 
 
 def readings(context: Context, layers: Sequence[int], stands: Mapping[str, TypicalAttention]) -> Iterator[pd.DataFrame]:
-    """The model itself, order 1 on every typical attention, and order 0 too where position 0 is what varies."""
+    """The model itself, and order 1 on every typical attention: on the chosen one at ``layers``, on the others at the
+    layers of the frames. Order 0 too where position 0 is what varies."""
     top = context.native.summary
     kl = torch.zeros_like(top.normaliser)
     yield _reading(context, "model", CHOSEN, context.decoder.depth, Comparison(kl, top.top, top.log_probability.exp()))
-    for variant, stand in stands.items():
-        yield from _read(context, layers, stand, variant, orders=(0, 1) if variant == CHOSEN else (1,))
+    yield from _read(context, layers, stands[CHOSEN], CHOSEN, orders=(0, 1))
     name = "typical_attention_at_first_position"
-    yield from _read(context, layers, stands[CHOSEN], name, orders=(0, 1), exact_first=False)
+    yield from _read(context, context.layers, stands[CHOSEN], name, orders=(0, 1), exact_first=False)
+    for variant, stand in stands.items():
+        if variant != CHOSEN:
+            yield from _read(context, context.layers, stand, variant)
 
 
-def other_texts(
-    context: Context, other: Tensor, layers: Sequence[int], typical: TypicalAttention, begins: bool
-) -> Iterator[pd.DataFrame]:
+def other_texts(context: Context, other: Tensor, typical: TypicalAttention, begins: bool) -> Iterator[pd.DataFrame]:
     """Order 1 on the sequence with the second half of ``other`` ``[T]``, and without its first token if ``begins``."""
     half = len(context.ids) // 2
     texts = {"joined_documents": torch.cat((context.ids[:half], other[half:]))}
     if begins:
         texts["bos"] = context.ids[1:]
     for variant, ids in texts.items():
-        yield from _read(Context.of(context.decoder, ids, (), typical), layers, typical, variant)
+        yield from _read(Context.of(context.decoder, ids, (), typical), context.layers, typical, variant)
 
 
 def _read(
@@ -258,34 +258,41 @@ def directions(context: Context, at: Tensor, labels: Mapping[str, Tensor]) -> pd
     return pd.concat(rows)
 
 
-def moves(context: Context, at: Tensor, labels: Tensor, bases: Mapping[str, OutputBasis]) -> pd.DataFrame:
-    """Whether a label gains most of all tokens when the state at ``at`` ``[1]`` moves along its basis direction."""
-    x, made = context.at(at), list(context.order1.values())
-    matrices = jacobians(made, x, at)[:, 0]
-    target = bases[CHOSEN](labels)
-    found = {variant: closed_form(matrices, basis(labels)) for variant, basis in bases.items()}
-    found["lsmr_steps"] = lsmr(linearise(made, x, at), target.expand(len(made), -1, -1), STEPS)
+def bases(
+    context: Context, at: Tensor, labels: Tensor, outputs: Mapping[str, OutputBasis]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Basis directions at the position ``at`` ``[1]``: moves along those of labels, and flips of the top token."""
+    made, x = list(context.order1.values()), context.at(at)
+    pair = context.decoder.coefficients(context.states[-1, at])[0].topk(2).indices.flip(0)  # runner-up, top token
+    (u, v), targets = outputs[CHOSEN](pair), {variant: basis(labels) for variant, basis in outputs.items()}
+    # One decomposition of each Jacobian serves all.
+    every = torch.cat((*targets.values(), torch.stack((u, v, u - v))))
+    *solved, of_pair = closed_form(jacobians(made, x, at)[:, 0], every).split([len(labels)] * len(targets) + [3], 1)
+    found = dict(zip(targets, solved, strict=True))
+    found["lsmr_steps"] = lsmr(linearise(made, x, at), targets[CHOSEN].expand(len(made), -1, -1), STEPS)
+    differences = {CHOSEN: of_pair[:, :1] - of_pair[:, 1:2], "basis_common_ridge": of_pair[:, 2:]}
+    return _moves(context, at, labels, found), _flips(context, at, pair, differences)
+
+
+def _moves(context: Context, at: Tensor, labels: Tensor, found: Mapping[str, Tensor]) -> pd.DataFrame:
+    """Whether a label gains most of all tokens when the state moves along its direction, of ``[S, C, d]``."""
+    x, clean = context.at(at), context.decoder.coefficients(context.states[-1, at])
     rows = []
-    for variant, direction in found.items():  # S C d
+    for variant, direction in found.items():
         moved = x + STEP * x.norm(dim=-1, keepdim=True) * normalize(direction, dim=-1)
-        gain = context.decoder.coefficients(context.replay(moved, at)) - context.decoder.coefficients(
-            context.states[-1, at]
-        )
+        gain = context.decoder.coefficients(context.replay(moved, at)) - clean
         place = _rows("lexframe_1_basis", variant, *_grid(context.layers, at, labels))
         rows.append(place.assign(success=_flags(gain.argmax(-1) == labels)))
     return pd.concat(rows)
 
 
-def flips(context: Context, at: Tensor, basis: OutputBasis) -> pd.DataFrame:
-    """Whether the runner-up passes the top token at ``at`` ``[1]`` within the longest move, and whether cleanly."""
+def _flips(context: Context, at: Tensor, pair: Tensor, found: Mapping[str, Tensor]) -> pd.DataFrame:
+    """Whether the runner-up passes the top token within the longest move along ``[S, 1, d]``, and whether cleanly."""
     decoder, x = context.decoder, context.at(at)
     log_p = decoder.logits(context.states[-1, at]).log_softmax(-1)[0]
-    pair = decoder.coefficients(context.states[-1, at])[0].topk(2).indices.flip(0)  # runner-up, top token
-    target, matrices = basis(pair), jacobians(list(context.order1.values()), x, at)[:, 0]
-    own, common = closed_form(matrices, target), closed_form(matrices, target[:1] - target[1:])
     others = torch.ones_like(log_p, dtype=torch.bool).index_fill(0, pair, False)
     rows = []
-    for variant, direction in {CHOSEN: own[:, :1] - own[:, 1:], "basis_common_ridge": common}.items():
+    for variant, direction in found.items():
         steps = torch.from_numpy(LENGTHS).to(x)[:, None, None, None] * x.norm(dim=-1, keepdim=True)
         last = context.replay(x + steps * normalize(direction, dim=-1), at)[:, :, 0]  # lengths S d
         gap = decoder.final_norm(last) @ (decoder.unembedding[pair[0]] - decoder.unembedding[pair[1]])
