@@ -73,9 +73,10 @@ def run_of(decoder, folder, count: int = 6, **options) -> Run:
     """The experiment with typical attention of ``count`` sequences."""
     path = folder / "typical.safetensors"
     fitted = typical_attention.calibrate(decoder, tokens(6, LENGTH, seed=1)[:count])
-    typical_attention.save(path, fitted, {"settings": {"count": count}})
+    typical_attention.save(path, fitted, {})
     return Run(
-        folder=folder, decoder=decoder, sequences=corpus(), first=0, count=4, options={**OPTIONS, **options},
+        folder=folder, decoder=decoder, sequences=corpus(), first=0, count=4,
+        options={**OPTIONS, "calibration": count, **options},
         inputs={"typical_attention": path}, weights="", seed=0,
     )  # fmt: skip
 

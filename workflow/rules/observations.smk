@@ -25,6 +25,12 @@ def experiment_precision(experiment):
     return "float32" if EXPERIMENTS[experiment].float32 else settings.precision
 
 
+def experiment_options(experiment):
+    """Its section of the configuration as JSON, and how many sequences typical attention was calibrated on."""
+    section = getattr(settings.experiments, experiment).model_dump()
+    return json.dumps({**section, "calibration": settings.calibration.sequences})
+
+
 rule observations_shard:
     """One experiment on a few test sequences: a row per trial."""
     input:
@@ -47,7 +53,7 @@ rule observations_shard:
     params:
         code=lambda wildcards: code_hash("observe", f"lensproof.experiments.{wildcards.experiment}"),
         inputs=lambda wildcards: as_flags(experiment_inputs(wildcards)),
-        options=lambda wildcards: getattr(settings.experiments, wildcards.experiment).model_dump_json(),
+        options=lambda wildcards: experiment_options(wildcards.experiment),
         share=lambda wildcards: share(
             wildcards.shard, *settings.experiments.sizes(wildcards.experiment, wildcards.checkpoint)
         ),

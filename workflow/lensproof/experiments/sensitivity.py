@@ -37,7 +37,6 @@ from lensproof.corpora.draw import Pairs
 from lensproof.corpora.sequences import take, tokens
 from lensproof.errors import LensproofError
 from lensproof.experiments.run import Run
-from lensproof.files import read_provenance
 from lensproof.frames import typical as typical_attention
 from lensproof.frames.basis import STEPS, OutputBasis, closed_form, covectors, lsmr
 from lensproof.frames.flow import flow
@@ -158,7 +157,7 @@ def observe(run: Run) -> pd.DataFrame:
 
 def recalibrate(run: Run, typical: TypicalAttention) -> dict[str, TypicalAttention]:
     """Typical attention by variant, on the sequences that ``typical`` was calibrated on."""
-    ids = run.role("calibration", read_provenance(run.input("typical_attention"))["settings"]["count"])
+    ids = run.role("calibration", run.options["calibration"])
     number = torch.arange(len(ids))
     odd, late = number % 2 == 1, number >= len(ids) // 2
 
