@@ -58,7 +58,7 @@ def by_hand(decoder, held, vectors, scale):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("scale", [0.02, 1.0, 30.0])
+@pytest.mark.parametrize("scale", [0.02, 1.0, 30.0, -1.0])
 def test_a_scale_that_gives_the_models_own_output_is_found(decoder, held, scale):
     normed = torch.cat([part.native.normed for part in held])
     found = best_scale(decoder, Target.of([part.native for part in held]), normed / scale)
@@ -69,7 +69,7 @@ def test_a_scale_that_gives_the_models_own_output_is_found(decoder, held, scale)
 
 @torch.no_grad()
 def test_output_rows_of_fixed_maps_with_their_best_scale_by_hand(decoder, held, lens):
-    """KL from whole distributions, and no other scale does better."""
+    """KL from whole distributions, and no other scale does better, of either sign."""
     found = pd.concat(list(decomposition.fixed(decoder, held, LAYERS, lens)))
     assert len(found) == 2 * len(LAYERS) * 2 * len(AT)
     for (method, layer), rows in found.groupby(["method", "layer"]):
@@ -82,11 +82,11 @@ def test_output_rows_of_fixed_maps_with_their_best_scale_by_hand(decoder, held, 
         kl = by_hand(decoder, held, vectors, float(scale))
         np.testing.assert_allclose(rows["kl"], kl, rtol=1e-3, atol=1e-5)
         others = [
-            float(by_hand(decoder, held, vectors, float(scale) * 10**power).mean()) for power in (-1, -0.02, 0.02, 1)
+            float(by_hand(decoder, held, vectors, float(scale) * by).mean()) for by in (-1, -0.1, 0.1, 0.95, 1.05, 10)
         ]
         assert min(others) >= kl.mean() - 1e-5
         top = torch.cat([part.native.summary.top for part in held])
-        assert rows["agrees"].tolist() == ((vectors @ decoder.unembedding.T).argmax(-1) == top).tolist()
+        assert rows["agrees"].tolist() == ((scale * vectors @ decoder.unembedding.T).argmax(-1) == top).tolist()
 
 
 @torch.no_grad()

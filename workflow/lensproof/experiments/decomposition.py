@@ -5,7 +5,7 @@ position (section 4.3):
 
 - ``output_rows_of_state``: W x, and ``output_rows_of_jacobian_lens``: W M x with M the lens's matrix of the layer, each
   times the one scale that serves the layer best: it makes the mean KL(model || softmax(cap(scale * rows))) over all
-  positions least. Chosen: a positive scale, found by Brent's method on its logarithm;
+  positions least. Chosen: any scale but 0, found by Brent's method on the logarithm of its size;
 - ``lexframe_1``: W N(T(x)) with the transport of order 1, and ``native``: the same of the whole model, run on from x.
 
 A scale is fitted on all positions at once, so one shard holds the whole experiment.
@@ -38,7 +38,7 @@ from lensproof.streams.trace import residuals
 TILE = 2**21
 """Logits that are looked at together: what stays in a core's cache."""
 SCALES = (1e-3, 1e2)
-"""Between which a scale is sought, in units of one over the standard deviation of the logits that it scales: from a
+"""Between which the size of a scale is sought, in units of one over the standard deviation of what it scales: from a
 uniform distribution to one that knows one token."""
 PRECISION = 1e-3
 """Of the scale, relative. The KL being least there, it moves by a millionth."""
@@ -182,21 +182,26 @@ def best_scale(decoder: Decoder, target: Target, x: Tensor) -> Scaled:
         x: what the output rows are multiplied with ``[N, d]``.
     """
     logits = (x @ decoder.unembedding.T).float()
+    expected = (x.float() * target.expected).sum(-1)
+    # At scale 0 the KL falls towards this side, and being convex it is least there.
+    sign = 1.0 if float((expected - logits.mean(-1)).mean()) >= 0 else -1.0
+    logits, expected = logits.mul_(sign), expected * sign
     unit = 1 / float(logits.std(-1).mean())
 
     def loss(log_scale: float) -> float:
-        return float(_kl(decoder, target, x, logits, np.exp(log_scale) * unit).mean(dtype=torch.float64))
+        return float(_kl(decoder, target, logits, expected, np.exp(log_scale) * unit).mean(dtype=torch.float64))
 
     best = minimize_scalar(loss, bounds=np.log(SCALES), method="bounded", options={"xatol": PRECISION})
     scale = float(np.exp(best.x) * unit)
-    return Scaled(scale, _kl(decoder, target, x, logits, scale), logits.argmax(-1))
+    return Scaled(sign * scale, _kl(decoder, target, logits, expected, scale), logits.argmax(-1))
 
 
-def _kl(decoder: Decoder, target: Target, x: Tensor, logits: Tensor, scale: float) -> Tensor:
-    """KL(model || softmax(cap(scale * logits))) ``[N]`` in nats, tile by tile."""
-    expected = scale * (x.float() * target.expected).sum(-1)
-    normalisers = []
-    for rows in torch.arange(len(x), device=x.device).split(max(1, TILE // decoder.vocabulary)):
+def _kl(decoder: Decoder, target: Target, logits: Tensor, expected: Tensor, scale: float) -> Tensor:
+    """KL(model || softmax(cap(scale * logits))) ``[N]`` in nats, tile by tile; ``expected`` ``[N]`` is the mean of the
+    logits under the model's distribution."""
+    expected, normalisers, step = expected * scale, [], max(1, TILE // decoder.vocabulary)
+    for start in range(0, len(logits), step):
+        rows = slice(start, start + step)
         scaled = decoder.cap(logits[rows] * scale)
         if target.p is not None:
             expected[rows] = (target.p[rows] * scaled).sum(-1)
