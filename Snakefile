@@ -12,6 +12,7 @@ report: "workflow/report/workflow.rst"
 
 # What a module of the library does, its rules do with files; in the order data flows.
 include: "workflow/rules/common.smk"
+include: "workflow/rules/inputs.smk"
 include: "workflow/rules/checkpoints.smk"
 include: "workflow/rules/corpora.smk"
 include: "workflow/rules/lenses.smk"

@@ -2,16 +2,6 @@
 # What each is made from: lensproof/figures/catalogue.py.
 
 
-def shown(experiments):
-    """The estimates of every checkpoint that a figure or table shows."""
-    return [
-        f"results/estimates/lexframe/{experiment}/{checkpoint}.parquet"
-        for experiment in experiments
-        for checkpoint in settings.checkpoints
-        if experiment != CLAIMS_TABLE
-    ] + (["results/claims.csv"] if CLAIMS_TABLE in experiments else [])
-
-
 # What checkpoints are called in print.
 PRINTED = {
     *settings.checkpoints,

@@ -132,16 +132,6 @@ rule ridge_probe:
         "--precision float32 --threads {threads} --out {output}"
 
 
-TRANSLATORS = settings.experiments.translators
-
-
-def translator_groups(checkpoint):
-    """The layers of the tuned lens, in groups that one job trains."""
-    depth = registered("checkpoints", checkpoint).layers
-    layers = [layer for layer in chosen_layers(TRANSLATORS.layers, depth) if layer < depth]
-    return [layers[start : start + TRANSLATORS.group] for start in range(0, len(layers), TRANSLATORS.group)]
-
-
 rule tuned_lens_group:
     """The tuned lens of a few layers."""
     input:

@@ -31,12 +31,6 @@ rule readings_shard:
         "--orders {params.orders} --layers {params.layers} {params.machine} --threads {threads} --out {output}"
 
 
-def readings_observed(checkpoint):
-    """All shards of the readings of a checkpoint."""
-    names = shards(settings.sequences(checkpoint), READINGS.shard)
-    return [f"results/observations/lexframe/readings/{checkpoint}/shard_{shard}.parquet" for shard in names]
-
-
 rule readings_estimates:
     """Divergence, agreement and calibration error with intervals over documents."""
     input:
