@@ -108,7 +108,9 @@ def test_the_logit_lens_is_norm_and_unembedding_of_the_state(observed):
     decoder, ids, rows = observed
     state = residuals(decoder, ids[None])[2, 0]
     own = decoder.model(ids[None]).logits[0].log_softmax(-1)
-    lens = (decoder.final_norm(state) @ decoder.unembedding.T).log_softmax(-1)
+    lens = decoder.final_norm(state) @ decoder.unembedding.T
+    cap = getattr(decoder.model.config, "final_logit_softcapping", None)  # probabilities are those after it
+    lens = (lens if cap is None else cap * torch.tanh(lens / cap)).log_softmax(-1)
     expected = (own.exp() * (own - lens)).sum(-1).detach()
     found = rows[(rows["method"] == "logit_lens") & (rows["layer"] == 2)].sort_values("position")
     np.testing.assert_allclose(found["kl"], expected, rtol=1e-4, atol=1e-5)
