@@ -44,7 +44,7 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
         panel.set_xlabel("position in the sequence, tokens")
         panel.grid(axis="x", visible=False)
     divergence_axis(list(panels.values()), rows)
-    figure.supylabel("KL(model \N{DOUBLE VERTICAL LINE} reading), nats, mean over layers", fontsize=8)
+    figure.supylabel("mean KL(model \N{DOUBLE VERTICAL LINE} reading), nats", fontsize=8)
     more = {
         f"sequences of {lengths[-1]:,}": {"color": "#555555", "marker": "o", "markersize": 2.5},
         f"of {lengths[0]:,}": {"color": "#555555", "linewidth": 2.6, "alpha": 0.6},
