@@ -92,7 +92,9 @@ MEASURES = {
     "first_layer": "First layer",
     "probability": "Probability",
 }
-SETTINGS = {"layer": "Block", "attention": "Attention write", "mlp": "MLP write", "held_out": "held out"}
+SETTINGS = {
+    "layer": "Block", "attention": "Attention write", "mlp": "MLP write", "held_out": "held out", "wall": "wall clock",
+}  # fmt: skip
 
 
 def method_title(method: str) -> str:
