@@ -12,6 +12,8 @@ from models import ARCHITECTURES, tiny, tokens
 
 from lensproof.checkpoints.anatomy.decoder import Decoder
 from lensproof.checkpoints.anatomy.parts import RMSNorm
+from lensproof.errors import LensproofError
+from lensproof.experiments.decomposition import Target, best_scale
 from lensproof.experiments.readings import observe
 from lensproof.frames import typical
 from lensproof.lenses import jacobian, reading
@@ -63,6 +65,49 @@ def test_very_large_logits_neither_overflow_nor_vanish():
     model = torch.tensor([[2000.0]])
     result = reading.compare(decoder, reading.NativeReading.of(decoder, model), torch.tensor([[[2000.0]], [[-2000.0]]]))
     assert result.kl[:, 0].tolist() == pytest.approx([0.0, 4000.0])
+
+
+@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "gpt_neox"])
+@pytest.mark.parametrize("softcap", [None, 20.0])
+@torch.no_grad()
+def test_readings_are_float32_whatever_the_precision_of_the_weights(architecture, precision, softcap):
+    """The head of a half-precision model against the same weights and states in float32, with logits as large as those
+    of trained models."""
+    half = dataclasses.replace(tiny(architecture, precision=precision), softcap=softcap)
+    half = dataclasses.replace(half, unembedding=half.unembedding * (30 / half.unembedding.float().norm(dim=-1).mean()))
+    single = dataclasses.replace(half, unembedding=half.unembedding.float())
+    states = residuals(half, tokens(1, 24))[:, 0]
+    assert states.dtype == half.unembedding.dtype == precision
+    generator, width = torch.Generator().manual_seed(0), half.width
+    lens = jacobian.JacobianLens({2: torch.randn(width, width, generator=generator) / width**0.5}, 1)
+    found = []
+    for decoder, x in ((half, states), (single, states.float())):
+        native = reading.NativeReading.of(decoder, x[-1])
+        compared = reading.compare(decoder, native, torch.cat((x, lens.transport(x[2], 2)[None])))
+        scaled = best_scale(decoder, Target.of([native]), x[2])
+        kl = (*compared.kl, *reading.divergences(decoder, x[-1], x[:-1]), scaled.kl)
+        found.append((torch.stack(kl), compared.top, compared.confidence, reading.distribution(decoder, x)))
+        assert compared.kl[:-2].max() > 0.1
+        assert compared.kl[-2].max() < 1e-4  # the model's own state
+    (kl, top, *probabilities), (exact, best, *expected) = found
+    assert (kl - exact).abs().max() < 1e-4
+    assert torch.equal(top, best)
+    for ours, theirs in zip(probabilities, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_a_kl_below_0_by_more_than_rounding_is_refused():
+    """Rounding grows with the logits; what is not a number stays that, and is refused with the observations."""
+    assert reading.at_least_zero(torch.tensor([-5e-4, 2.0]), torch.tensor(10.0)).tolist() == [0.0, 2.0]
+    assert reading.at_least_zero(torch.tensor([-5e-3]), torch.tensor(9000.0)).tolist() == [0.0]
+    assert reading.at_least_zero(torch.tensor([torch.nan]), torch.tensor(10.0)).isnan().all()
+    with pytest.raises(LensproofError, match="a KL of -0.005 nats is below 0 by more than rounding"):
+        reading.at_least_zero(torch.tensor([1.0, -5e-3]), torch.tensor(10.0))
+    decoder, x = head(torch.randn(50, 6, generator=torch.Generator().manual_seed(0))), torch.ones(2, 6)
+    native = reading.NativeReading.of(decoder, x)
+    with pytest.raises(LensproofError, match="below 0"):
+        reading.compare(decoder, dataclasses.replace(native, expected=native.expected - 1.0), 2.0 - x.cumsum(-1)[None])
 
 
 @pytest.fixture(params=ARCHITECTURES)

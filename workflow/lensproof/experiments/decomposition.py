@@ -31,7 +31,7 @@ from lensproof.frames.flow import Stand
 from lensproof.frames.frame import frames, transports
 from lensproof.lenses import jacobian
 from lensproof.lenses.jacobian import JacobianLens
-from lensproof.lenses.reading import NativeReading, compare
+from lensproof.lenses.reading import NativeReading, at_least_zero, compare
 from lensproof.streams.replay import remember, replay
 from lensproof.streams.trace import residuals
 
@@ -77,7 +77,7 @@ class Target:
 def _negentropy(reading: NativeReading) -> Tensor:
     if reading.log_p is not None:
         return (reading.log_p.exp() * reading.log_p).sum(-1)
-    return (reading.normed.float() * reading.expected).sum(-1) - reading.summary.normaliser
+    return (reading.normed * reading.expected).sum(-1) - reading.summary.normaliser
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def best_scale(decoder: Decoder, target: Target, x: Tensor) -> Scaled:
         target: its own output.
         x: what the output rows are multiplied with ``[N, d]``.
     """
-    logits = (x @ decoder.unembedding.T).float()
+    logits = decoder.project(x).float()
     expected = (x.float() * target.expected).sum(-1)
     # At scale 0 the KL falls towards this side, and being convex it is least there.
     sign = 1.0 if float((expected - logits.mean(-1)).mean()) >= 0 else -1.0
@@ -207,7 +207,8 @@ def _kl(decoder: Decoder, target: Target, logits: Tensor, expected: Tensor, scal
             expected[rows] = (target.p[rows] * scaled).sum(-1)
         # The largest probability gives the normaliser in one pass.
         normalisers.append(scaled.amax(-1) - scaled.softmax(-1).amax(-1).log())
-    return (target.negentropy - expected + torch.cat(normalisers)).clamp_min(0)
+    normaliser = torch.cat(normalisers)
+    return at_least_zero(target.negentropy - expected + normaliser, normaliser)
 
 
 def _rows(method: str, layer: int, at: np.ndarray, kl: Tensor, agrees: Tensor, scale: float) -> pd.DataFrame:

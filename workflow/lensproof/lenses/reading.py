@@ -3,7 +3,8 @@
 A last-layer state x reads as softmax(cap(W N(x))). Comparing thousands of states with a model of a large
 vocabulary is mostly one matrix product, so the vocabulary is walked in chunks that stay in cache, keeping for each
 state only the log normaliser and the top token; the expected score under the model's distribution needs no logits,
-sum_v p_v w_v . N(x) being a product with one d-vector per position.
+sum_v p_v w_v . N(x) being a product with one d-vector per position. All of it is in float32, whatever the precision
+of the model: where logits and their mean are rounded differently, a KL is wrong by more than it often is large.
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lensproof.checkpoints.anatomy.decoder import Decoder
+from lensproof.checkpoints.anatomy.decoder import Decoder, full
+from lensproof.errors import LensproofError
 
 # States and tokens of one tile of logits: about 4 MB in float32.
 ROWS, TOKENS = 1024, 1024
+ROUNDING = 1e-3
+"""Nats. Up to so far below 0 a KL is taken as 0, in units of 1 or of a thousandth of the log normaliser if that is
+more: such is the rounding of the difference of two numbers of that size in float32."""
 
 
 class Summary(NamedTuple):
@@ -42,7 +47,7 @@ def summarise(decoder: Decoder, x: Tensor) -> Summary:
 
     The top token is found before the softcap, which can make ties but never changes the order.
     """
-    flat = decoder.final_norm(x).flatten(0, -2)
+    flat = decoder.normed(x).flatten(0, -2)
     parts = [_summarise_rows(decoder, rows) for rows in flat.split(ROWS)]
     return Summary(*(torch.cat(part).view(x.shape[:-1]) for part in zip(*parts, strict=True)))
 
@@ -51,7 +56,7 @@ def _summarise_rows(decoder: Decoder, normed: Tensor) -> Summary:
     chunks = decoder.unembedding.split(TOKENS)
     highest, normalisers = [], []
     for weight in chunks:
-        raw = (normed @ weight.T).float()
+        raw = (normed @ full(weight).T).float()
         logits = decoder.cap(raw)
         highest.append(raw.amax(-1))
         capped = highest[-1] if decoder.softcap is None else logits.amax(-1)
@@ -62,7 +67,7 @@ def _summarise_rows(decoder: Decoder, normed: Tensor) -> Summary:
     top = torch.empty_like(where)
     for index in where.unique().tolist():
         rows = where == index
-        top[rows] = index * TOKENS + (normed[rows] @ chunks[index].T).argmax(-1)
+        top[rows] = index * TOKENS + (normed[rows] @ full(chunks[index]).T).argmax(-1)
     return Summary(normaliser, top, decoder.cap(best) - normaliser)
 
 
@@ -82,23 +87,45 @@ class NativeReading:
     @classmethod
     def of(cls, decoder: Decoder, x: Tensor) -> NativeReading:
         """From the last layer's states ``x`` ``[T, d]``."""
-        normed = decoder.final_norm(x)
         log_p = decoder.logits(x).log_softmax(-1)
-        expected = (log_p.exp().to(x.dtype) @ decoder.unembedding).float()
-        return cls(normed, summarise(decoder, x), expected, None if decoder.softcap is None else log_p)
+        expected = decoder.expected(log_p.exp()).float()
+        capped = decoder.softcap is not None
+        return cls(decoder.normed(x).float(), summarise(decoder, x), expected, log_p if capped else None)
 
 
 @torch.no_grad()
 def compare(decoder: Decoder, native: NativeReading, x: Tensor) -> Comparison:
-    """Readings of last-layer states ``x`` ``[C, T, d]`` against the model's own at the same positions."""
+    """Readings of last-layer states ``x`` ``[C, T, d]`` against the model's own at the same positions.
+
+    Raises:
+        LensproofError: a KL is below 0 by more than rounding.
+    """
     summary = summarise(decoder, x)
     if native.log_p is None:
-        difference = native.normed.float() - decoder.final_norm(x).float()
+        difference = native.normed - decoder.normed(x).float()
         gap = torch.einsum("ctd,td->ct", difference, native.expected)
     else:
         gap = torch.stack([_capped_gap(decoder, native, state) for state in x])
-    kl = gap + summary.normaliser - native.summary.normaliser
-    return Comparison(kl.clamp_min(0), summary.top, summary.log_probability.exp())
+    kl = at_least_zero(gap + summary.normaliser - native.summary.normaliser, native.summary.normaliser)
+    return Comparison(kl, summary.top, summary.log_probability.exp())
+
+
+def at_least_zero(kl: Tensor, normaliser: Tensor) -> Tensor:
+    """KL divergences without what rounding took from those near 0.
+
+    Args:
+        kl: in nats.
+        normaliser: log normalisers that went into them, of a shape that expands to theirs.
+
+    Raises:
+        LensproofError: one is further below 0 than rounding explains.
+    """
+    if (kl < -ROUNDING * (normaliser.abs() / 1000).clamp_min(1)).any():
+        raise LensproofError(
+            f"a KL of {float(kl.min()):.3g} nats is below 0 by more than rounding: run with precision float32 on "
+            "device cpu, and if it stays, report it"
+        )
+    return kl.clamp_min(0)
 
 
 def _capped_gap(decoder: Decoder, native: NativeReading, x: Tensor) -> Tensor:
@@ -118,15 +145,17 @@ def divergences(decoder: Decoder, x: Tensor, others: Tensor) -> Tensor:
 
     Returns:
         ``[K, R]`` in float32. The vocabulary is walked once for all of them.
+
+    Raises:
+        LensproofError: a KL is below 0 by more than rounding.
     """
-    norm = decoder.final_norm
-    rows = zip(norm(x).split(ROWS), norm(others).split(ROWS, 1), strict=True)
+    rows = zip(decoder.normed(x).split(ROWS), decoder.normed(others).split(ROWS, 1), strict=True)
     return torch.cat([_diverge_rows(decoder, *part) for part in rows], 1)
 
 
 def _diverge_rows(decoder: Decoder, normed: Tensor, others: Tensor) -> Tensor:
     found = []
-    for weight in decoder.unembedding.split(TOKENS):
+    for weight in map(full, decoder.unembedding.split(TOKENS)):
         own = decoder.cap((normed @ weight.T).float())
         mass = own.logsumexp(-1)
         share = (own - mass[:, None]).exp_()
@@ -141,7 +170,7 @@ def _diverge_rows(decoder: Decoder, normed: Tensor, others: Tensor) -> Tensor:
     kl = [
         (weight * gap).sum(0) + mass.logsumexp(0) - normaliser for mass, gap in zip(rest[::2], rest[1::2], strict=True)
     ]
-    return torch.stack(kl).clamp_min(0)
+    return at_least_zero(torch.stack(kl), normaliser)
 
 
 def distribution(decoder: Decoder, x: Tensor) -> Tensor:

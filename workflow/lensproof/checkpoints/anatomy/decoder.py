@@ -8,7 +8,7 @@ residual, after a post-norm where there is one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -16,6 +16,14 @@ import torch
 from torch import Tensor
 
 from lensproof.checkpoints.anatomy.parts import Attention, FeedForward, Linearised, Memory, Norm, Vjp
+
+TOKENS = 4096
+"""Rows of an unembedding in half precision that are converted at once."""
+
+
+def full(x: Tensor) -> Tensor:
+    """``x`` itself in float32 or better, converted from half precision."""
+    return x if x.dtype.itemsize >= 4 else x.float()
 
 
 class Writes(NamedTuple):
@@ -297,7 +305,8 @@ class AutogradBlock:
 class Decoder:
     """A decoder-only language model, taken apart.
 
-    ``unembedding`` is ``W`` ``[V, d]`` with any logit scale in it; ``softcap`` is applied to logits after it.
+    ``unembedding`` is ``W`` ``[V, d]`` with any logit scale in it; ``softcap`` is applied to logits after it. Whatever
+    the type of the weights, the head is computed in float32: logits of half precision are too coarse for a KL.
     """
 
     architecture: str
@@ -341,9 +350,34 @@ class Decoder:
         """Where the weights are."""
         return self.unembedding.device
 
+    def normed(self, x: Tensor) -> Tensor:
+        """N(x) ``[..., d]`` of last-layer states ``x`` ``[..., d]``, in float32 or better."""
+        return self.final_norm(full(x))
+
+    def project(self, y: Tensor) -> Tensor:
+        """W y ``[..., V]`` of vectors ``y`` ``[..., d]``, in float32 or better."""
+        y = full(y)
+        parts = [y @ weight.T for weight in self._rows()]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+
+    def expected(self, p: Tensor) -> Tensor:
+        """sum_v p_v w_v ``[..., d]`` of probabilities ``p`` ``[..., V]``, in float32 or better."""
+        total, start = 0, 0
+        for weight in self._rows():
+            total = total + p[..., start : start + len(weight)].to(weight) @ weight
+            start += len(weight)
+        return total
+
+    def _rows(self) -> Iterator[Tensor]:
+        """W in float32 or better: all of it where it is, else in parts."""
+        if self.unembedding.dtype.itemsize >= 4:
+            yield self.unembedding
+        else:
+            yield from map(full, self.unembedding.split(TOKENS))
+
     def coefficients(self, x: Tensor) -> Tensor:
-        """Logits before the softcap, ``[..., V]``, of last-layer states ``x`` ``[..., d]``."""
-        return self.final_norm(x) @ self.unembedding.T
+        """Logits before the softcap, ``[..., V]``, of last-layer states ``x`` ``[..., d]``, in float32 or better."""
+        return self.project(self.normed(x))
 
     def logits(self, x: Tensor) -> Tensor:
         """The model's logits ``[..., V]`` of last-layer states ``x`` ``[..., d]``, in float32."""
