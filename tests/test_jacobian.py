@@ -11,6 +11,7 @@ from models import ARCHITECTURES, SumBlock, last_states, rounding, tiny, tokens,
 from lensproof.checkpoints.anatomy import take_apart
 from lensproof.config import RandomSource
 from lensproof.errors import LensproofError
+from lensproof.files import write_safetensors
 from lensproof.lenses import jacobian
 from lensproof.specimens.tiny import random_model
 from lensproof.streams.trace import residuals
@@ -180,6 +181,20 @@ def test_another_models_lens_is_refused(tmp_path, lens):
         jacobian.load(path, tiny("llama", layers=6))
     with pytest.raises(LensproofError, match="fitted on other weights"):
         jacobian.load(path, tiny("llama"), "b" * 64)
+
+
+def test_how_many_prompts_a_lens_saw_stands_among_its_tensors(lens, tmp_path):
+    """Merging weighs by it, and nothing is computed from provenance; files that only say it there are still read."""
+    path = tmp_path / "lens.safetensors"
+    jacobian.save(path, lens, {"jacobian_lens": {"prompts": 77}})
+    assert jacobian.load(path).prompts == lens.prompts
+    matrices = {f"layer_{layer:03d}": matrix for layer, matrix in lens.matrices.items()}
+    write_safetensors(path, matrices, {"jacobian_lens": {"prompts": 7, "width": lens.width}})
+    old = jacobian.load(path)
+    assert (old.prompts, list(old.matrices)) == (7, list(lens.matrices))
+    write_safetensors(path, matrices, {})
+    with pytest.raises(LensproofError, match="does not say how many prompts"):
+        jacobian.load(path)
 
 
 def test_shards_combine_to_the_lens_of_all_prompts(lens):

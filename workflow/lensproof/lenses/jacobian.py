@@ -21,12 +21,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lensproof.checkpoints.anatomy.decoder import Decoder
+from lensproof.checkpoints.anatomy.decoder import Decoder, full
 from lensproof.errors import LensproofError
 from lensproof.files import atomic, read_provenance, read_safetensors, write_safetensors
 from lensproof.progress import bar
 from lensproof.streams.replay import remember
 from lensproof.streams.trace import onward, residuals
+
+PROMPTS = "prompts"
+"""Name of the tensor that holds the number of prompts."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,12 @@ class JacobianLens:
         return next(iter(self.matrices.values())).shape[0]
 
     def transport(self, x: Tensor, layer: int) -> Tensor:
-        """Last-layer states ``[..., d]`` that the lens expects from states ``x`` ``[..., d]`` of ``layer``."""
+        """Last-layer states ``[..., d]``, in float32 or better, that the lens expects from states ``x`` ``[..., d]`` of
+        ``layer``."""
         if layer not in self.matrices:
             raise LensproofError(f"the Jacobian lens has no layer {layer} (it has {_ranges(self.matrices)})")
-        return (x.float() @ self.matrices[layer].to(x.device).T).to(x.dtype)
+        x = full(x)
+        return x @ self.matrices[layer].to(x).T
 
 
 def fit(
@@ -218,8 +223,8 @@ def save(path: str | Path, lens: JacobianLens, provenance: Mapping[str, Any]) ->
         LensproofError: an entry is not finite, naming the layer.
     """
     _refuse_nonfinite(lens, path)
-    header = {**provenance, "jacobian_lens": {"prompts": lens.prompts, "width": lens.width}}
-    write_safetensors(path, {f"layer_{layer:03d}": matrix.float() for layer, matrix in lens.matrices.items()}, header)
+    tensors = {f"layer_{layer:03d}": matrix.float() for layer, matrix in lens.matrices.items()}
+    write_safetensors(path, tensors | {PROMPTS: torch.tensor(lens.prompts)}, provenance)
 
 
 def load(path: str | Path, decoder: Decoder | None = None, weights: str | None = None) -> JacobianLens:
@@ -241,8 +246,13 @@ def load(path: str | Path, decoder: Decoder | None = None, weights: str | None =
 
 def _load_safetensors(path: str | Path) -> JacobianLens:
     tensors, provenance = read_safetensors(path), read_provenance(path)
+    prompts = tensors.pop(PROMPTS, None)
+    # Files of earlier versions say it in their header only.
+    prompts = provenance.get("jacobian_lens", {}).get("prompts") if prompts is None else int(prompts)
+    if prompts is None:
+        raise LensproofError(f"{path} does not say how many prompts it was fitted on: fit it again")
     matrices = {int(name.removeprefix("layer_")): matrix.float() for name, matrix in sorted(tensors.items())}
-    return JacobianLens(matrices, provenance["jacobian_lens"]["prompts"], provenance)
+    return JacobianLens(matrices, prompts, provenance)
 
 
 def save_reference(path: str | Path, lens: JacobianLens) -> None:
