@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lensproof.checkpoints.anatomy.decoder import Decoder
+from lensproof.checkpoints.anatomy.decoder import Decoder, full
 from lensproof.errors import LensproofError
 from lensproof.files import read_provenance, read_safetensors, write_safetensors
 from lensproof.lenses.ridge import Moments, solve
@@ -35,8 +35,9 @@ class Translator:
     bias: Tensor
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Last-layer states ``[..., d]`` in place of states ``x`` ``[..., d]``."""
-        return torch.nn.functional.linear(x.float(), self.weight, self.bias).to(x.dtype)
+        """Last-layer states ``[..., d]``, in float32 or better, in place of states ``x`` ``[..., d]``."""
+        x = full(x)
+        return torch.nn.functional.linear(x, self.weight.to(x), self.bias.to(x))
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,8 @@ def load(path: str | Path, decoder: Decoder | None = None, weights: str | None =
     parts: dict[str, dict[int, dict[str, Tensor]]] = {"trained": {}, "start": {}}
     for name, tensor in read_safetensors(path).items():
         layer, kind, which = name.split(".")
-        parts[kind].setdefault(int(layer.removeprefix("layer_")), {})[which] = tensor
+        device = tensor.device if decoder is None else decoder.device
+        parts[kind].setdefault(int(layer.removeprefix("layer_")), {})[which] = tensor.to(device)
     lens = TunedLens(*({layer: Translator(**pair) for layer, pair in parts[kind].items()} for kind in parts))
     width = next(iter(lens.trained.values())).weight.shape[0]
     if decoder is not None and (width != decoder.width or lens.layers[-1] > decoder.depth):
