@@ -89,7 +89,7 @@ def trials(kl, checkpoint="toy", documents=6, **more):
     rows = [
         {"checkpoint": checkpoint, "document": document, "position": position, "layer": layer, "method": method,
          "kl": 0.0 if layer == 4 else kl(document, position) * (1 if method == "lexframe_1" else 10),
-         "agrees": True, **more}
+         "agrees": True, "depth": 4, **more}
         for document in range(documents) for position in range(10) for layer in range(5)
         for method in ("logit_lens", "lexframe_1")
     ]  # fmt: skip
@@ -113,6 +113,21 @@ def test_a_series_is_contrasted_end_to_start_on_the_same_documents():
     change = table[(table["setting"] == "trained_minus_initial") & (table["method"] == "lexframe_1")]
     row = change[change["measure"] == "kl"].iloc[0]
     assert row[["point", "lo", "hi"]].tolist() == pytest.approx([2.0, 2.0, 2.0])  # paired: documents do not matter
+
+
+@pytest.mark.parametrize("estimate", [long_statistics.estimate, training_statistics.estimate])
+@pytest.mark.parametrize("layers", [range(5), range(4)])
+def test_layer_means_leave_out_layer_L_and_nothing_below_it(estimate, layers):
+    """Whether or not layer L was read, and however small the KL at the highest layer below it."""
+    table = pd.concat([trials(lambda d, p: 1.0, name, length=10) for name in "ab"])
+    table.loc[table["layer"] == 3, "kl"] = 0.0
+    table = table[table["layer"].isin(layers)]
+    if estimate is long_statistics.estimate:
+        table = table[table["checkpoint"] == "a"]
+    found = estimate(table, resamples=200, level=0.95, seed=0)
+    mean = {"measure": "kl", "method": "lexframe_1", "summary": "layer_mean", "contrast": None}
+    setting = "10" if estimate is long_statistics.estimate else "a"
+    assert one(found, setting=setting, **mean) == pytest.approx(2 / 3)  # layers 1 to 3
 
 
 def test_a_series_of_one_is_refused():

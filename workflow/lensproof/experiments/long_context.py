@@ -28,7 +28,7 @@ def observe(run: Run) -> pd.DataFrame:
 
     Returns:
         One row per (length, method, layer, position): ``length`` (tokens of the sequence that was run), ``position``
-        within it, ``kl`` (nats, KL(model || reading)), ``agrees`` (same top token as the model).
+        within it, ``kl`` (nats, KL(model || reading)), ``agrees`` (same top token as the model). ``depth`` is L.
     """
     chosen = take(read_parquet(run.input("long_sequences")), "test", run.count, run.first)
     short = run.sequences["tokens"].iloc[0].size
@@ -44,7 +44,7 @@ def observe(run: Run) -> pd.DataFrame:
             read(run.decoder, piece, run, stands[len(piece)]).assign(document=row.document, sequence=row.sequence)
             for piece in pieces
         ]
-    return pd.concat(tables, ignore_index=True)
+    return pd.concat(tables, ignore_index=True).assign(depth=run.decoder.depth)
 
 
 def starts_alike(sequences: pd.DataFrame) -> bool:

@@ -21,7 +21,7 @@ def observe(run: Run) -> pd.DataFrame:
 
     Returns:
         One row per (method, layer, position): ``kl`` (nats, KL(model || reading)), ``agrees`` (same top token as the
-        model).
+        model). ``depth`` is L.
     """
     stand = typical.load(run.input("typical_attention"), run.decoder, run.weights)
     tables = []
@@ -36,7 +36,7 @@ def observe(run: Run) -> pd.DataFrame:
             _rows(method, layers, result, native).assign(document=row.document, sequence=row.sequence)
             for method, layers, result in found
         ]
-    return pd.concat(tables, ignore_index=True)
+    return pd.concat(tables, ignore_index=True).assign(depth=run.decoder.depth)
 
 
 def _rows(method: str, layers: list[int], result: Comparison, native: NativeReading) -> pd.DataFrame:

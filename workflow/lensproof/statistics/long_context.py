@@ -29,12 +29,13 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
         only), ``1024_minus_128``: the longest less the shortest, or ``late_minus_early``: second half of the longest
         less its first half, layer means only.
     """
-    sample = Sample.of(observations, resamples=resamples, level=level, seed=seed, needs=("length", "kl", "agrees"))
+    needs = ("length", "kl", "agrees", "depth")
+    sample = Sample.of(observations, resamples=resamples, level=level, seed=seed, needs=needs)
     return finish(sample, "long_context", _rows(sample, observations))
 
 
 def _rows(sample: Sample, observations: pd.DataFrame) -> Iterator[Row]:
-    depth = _depth(observations)
+    depth = int(observations["depth"].max())
     for measure, column, unit in (("kl", "kl", "nats"), ("top1", "agrees", "share")):
         whole = {}
         for length, trials in observations.groupby("length"):
@@ -52,7 +53,7 @@ def _rows(sample: Sample, observations: pd.DataFrame) -> Iterator[Row]:
 
 
 def _gap(
-    sample: Sample, more: dict[str, ByLayer], less: dict[str, ByLayer], depth: int | None, **common: str
+    sample: Sample, more: dict[str, ByLayer], less: dict[str, ByLayer], depth: int, **common: str
 ) -> Iterator[Row]:
     """Layer mean of each method in one part of the trials less that in another."""
     for method in more:
@@ -62,7 +63,7 @@ def _gap(
 
 
 def _by_position(
-    sample: Sample, trials: pd.DataFrame, length: int, measure: str, column: str, unit: str, depth: int | None
+    sample: Sample, trials: pd.DataFrame, length: int, measure: str, column: str, unit: str, depth: int
 ) -> Iterator[Row]:
     width = max(1, length // BINS)
     for part, inside in trials.groupby(np.minimum(trials["position"] // width, BINS - 1)):
@@ -73,10 +74,3 @@ def _by_position(
             if middle.layers:
                 common = {"measure": measure, "unit": unit, "setting": setting, **of_mean(middle)}
                 yield row(sample, method, middle.mean(), **common)
-
-
-def _depth(observations: pd.DataFrame) -> int | None:
-    """L where layer L was read: there the logit lens is the model itself."""
-    top = observations["layer"].max()
-    own = observations[(observations["layer"] == top) & (observations["method"] == "logit_lens")]
-    return int(top) if (own["kl"] < 1e-6).all() else None

@@ -37,24 +37,23 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     if len(series) < 2:
         raise LensproofError(f"a training series has two checkpoints or more, not only {series[0]}")
     whole = observations.assign(setting=observations["checkpoint"].astype(str), checkpoint=series[-1])
-    sample = Sample.of(whole, resamples=resamples, level=level, seed=seed, needs=("kl", "agrees"))
+    sample = Sample.of(whole, resamples=resamples, level=level, seed=seed, needs=("kl", "agrees", "depth"))
     return finish(sample, "training", _rows(sample, whole, series))
 
 
 def _rows(sample: Sample, observations: pd.DataFrame, series: list[str]) -> Iterator[Row]:
+    depth = int(observations["depth"].max())
     for measure, column, unit in (("kl", "kl", "nats"), ("top1", "agrees", "share")):
         found = {
             name: means(sample, observations[observations["setting"] == name], column) for name in series
         }  # fmt: skip
         for name, values in found.items():
-            depth = max(values["logit_lens"].layers)
             yield from contrasted(sample, measure, unit, values, depth=depth, setting=name)
-        yield from _roles(sample, measure, unit, [found[name] for name in series])
+        yield from _roles(sample, measure, unit, [found[name] for name in series], depth)
 
 
-def _roles(sample: Sample, measure: str, unit: str, found: list[dict[str, ByLayer]]) -> Iterator[Row]:
+def _roles(sample: Sample, measure: str, unit: str, found: list[dict[str, ByLayer]], depth: int) -> Iterator[Row]:
     """What a claim asks of a series without knowing its checkpoints' names."""
-    depth = max(found[-1]["logit_lens"].layers)
     for method in found[-1]:
         middles = [between(values[method], depth) for values in found if method in values]
         if len(middles) < len(found) or not middles[0].layers or len({middle.layers for middle in middles}) > 1:
