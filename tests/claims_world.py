@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lensproof.claims.evidence import Evidence, Quantity
 from lensproof.claims.published import values
@@ -15,11 +15,13 @@ from lensproof.claims.rules import (
     AnyOf,
     AtLeast,
     AtMost,
+    Beyond,
     Equivalence,
     Exceeds,
     HalfWidthAtMost,
     Identity,
     Order,
+    Says,
     Sign,
     Within,
     WithinTable,
@@ -48,14 +50,16 @@ def accuracy(point: float, depth: int) -> dict[str, Any]:
 
 @dataclass
 class Asked:
-    """Where a rule wants an estimate, and how wide its interval may be."""
+    """Where a rule wants an estimate, how wide its interval may be, and of which token it is."""
 
     low: float = -math.inf
     high: float = math.inf
     width: float = math.inf
+    token: str | None = None
 
     def meets(self, other: Asked) -> Asked:
-        return Asked(max(self.low, other.low), min(self.high, other.high), min(self.width, other.width))
+        ends = max(self.low, other.low), min(self.high, other.high)
+        return Asked(*ends, min(self.width, other.width), self.token or other.token)
 
     @property
     def point(self) -> float:
@@ -64,6 +68,14 @@ class Asked:
         if math.isinf(self.low) or math.isinf(self.high):
             return self.low + 0.5 if math.isinf(self.high) else self.high - 0.5
         return (self.low + self.high) / 2
+
+
+class Made(NamedTuple):
+    """An estimate made up: its point, the half-width of its interval, and the token that it is of."""
+
+    point: float
+    half: float
+    token: str | None = None
 
 
 def leaves(rule) -> Iterator[Any]:
@@ -107,6 +119,10 @@ def _asked(leaf, published, checkpoint, level) -> Asked:
             return Asked(value - reach, value + reach)
         case Equivalence():
             return Asked(-at_level(leaf.margin, level), at_level(leaf.margin, level))
+        case Beyond():
+            return Asked(low=at_level(leaf.margin, level) + 1e-3)
+        case Says():
+            return Asked(token=leaf.token)
         case Identity():
             return Asked(leaf.value, leaf.value, width=at_level(leaf.tolerance, level))
         case HalfWidthAtMost():
@@ -114,12 +130,16 @@ def _asked(leaf, published, checkpoint, level) -> Asked:
     raise TypeError(f"no world is known for a rule of kind {leaf.kind}")
 
 
-def spoilt(leaf, asked: Asked) -> tuple[float, float]:
-    """Point and half-width of an estimate that a leaf must reject."""
+def spoilt(leaf, asked: Asked) -> Made:
+    """An estimate that a leaf must reject."""
     if isinstance(leaf, HalfWidthAtMost):
-        return asked.point, 10 * asked.width + 1
+        return Made(asked.point, 10 * asked.width + 1)
+    if isinstance(leaf, Says):
+        return Made(asked.point, HALF, "another")
+    if isinstance(leaf, Beyond):
+        return Made(0.0, HALF)
     away = asked.low - 2 if math.isfinite(asked.low) else asked.high + 2
-    return away, HALF
+    return Made(away, HALF)
 
 
 # -- the paper's own values as estimates
@@ -224,8 +244,14 @@ def paper_rows(published: Mapping[str, Any], checkpoint: str, half: float = HALF
     if checkpoint == "olmo3-7b":
         for method, layer in published["table9"]["first_read_guardian"].items():
             add("examples", "first_layer", method, layer, setting="prefix_1")
-        add("examples", "probability", "model", published["table9"]["model_top"]["Guardian"], setting="prefix_1")
-    add("costs", "time_ratio", "jacobian_lens", text["jacobian_fit_over_calibrate_and_read_orders_0_to_2"])
+        for measure, (token, value) in zip(
+            ("probability", "further_probability"), published["table9"]["model_top"].items(), strict=True
+        ):
+            add("examples", measure, "model", value, setting="prefix_1", layer=depth, token=f" {token}")
+        about = {"layer": 12, "token": f" {published['table9']['lexframe_1_layer12']}", "setting": "prefix_1"}
+        add("examples", "probability", "lexframe_1", 0.5, **about)
+    ratio = text["jacobian_fit_over_calibrate_and_read_orders_0_to_2"]
+    add("costs", "time_ratio", "jacobian_lens", ratio, setting="wall")
     return rows
 
 

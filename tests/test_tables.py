@@ -323,9 +323,11 @@ def test_examples_say_where_the_models_answer_is_first_read():
     estimates = estimate_examples(examples(), resamples=100, level=0.95, seed=0)
     first = estimates[(estimates["measure"] == "first_layer") & (estimates["setting"] == "prefix_1")]
     assert dict(zip(first["method"], first["point"], strict=True)) == {"logit_lens": 9, "lexframe_1": 8}
-    case = evidence(estimates, PUBLISHED, experiment="examples")[0]
+    case = evidence(pd.concat([estimates, frame(row())]), PUBLISHED, experiment="examples")[0]
     quantity = Quantity(measure="probability", method="model", setting="prefix_2")
-    assert case.find(quantity).point == 0.29
+    assert (case.find(quantity).point, case.token(quantity)) == (0.29, "Guardian")
+    second = quantity.model_copy(update={"measure": "further_probability"})
+    assert (case.find(second).point, case.token(second)) == (0.22, "Times")
 
 
 # -- cells and names

@@ -59,6 +59,7 @@ MEASURES = {
     "agreement": About("agreement at the exit", by_layer=False),
     "first_layer": About("first listed layer at which the model's top token is read", "layers", by_layer=False),
     "probability": About("probability of the top token", "probability", by_layer=False),
+    "further_probability": About("probability of the second token", "probability", by_layer=False),
     "time_ratio": About("time over that of calibrating and reading orders 0 to 2", "ratio", by_layer=False),
 }
 Measure = Literal[*MEASURES]
@@ -226,6 +227,18 @@ class Evidence:
         raise Missing(
             f"there is no estimate of the {quantity.words()}: the run leaves out that method, layer or setting"
         )
+
+    def token(self, quantity: Quantity) -> str:
+        """The token whose probability ``quantity`` names, without spaces around it.
+
+        Raises:
+            Missing: it was not estimated, or its estimate names no token.
+        """
+        self.find(quantity)
+        token = self._row(quantity).get("token")
+        if not isinstance(token, str):
+            raise Missing(f"the {quantity.words()} names no token: give the estimates of examples")
+        return token.strip()
 
     @functools.cached_property
     def _index(self) -> dict[tuple, Rows]:

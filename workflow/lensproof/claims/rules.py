@@ -339,6 +339,46 @@ class Equivalence(Strict):
         return _single(_test(self.quantity, evidence, compare))
 
 
+class Beyond(Strict):
+    """A quantity is farther from 0 than a margin, in either direction: what contradicts an equivalence."""
+
+    kind: Literal["beyond"]
+    quantity: Quantity
+    margin: Threshold
+
+    def words(self, level: Level) -> str:
+        margin = number(at_level(self.margin, level))
+        return f"{self.quantity.words()} is farther than {margin} from 0"
+
+    def decide(self, evidence: Evidence, level: Level) -> Outcome:
+        def compare(estimate: Estimate) -> tuple[Verdict, str, float]:
+            reach = at_level(self.margin, level)
+            inside, margin = _inside(estimate, -reach, reach)
+            opposite: dict[Verdict, Verdict] = {"reproduced": "contradicted", "contradicted": "reproduced"}
+            return opposite.get(inside, inside), f"farther than {number(reach)} from 0", margin
+
+        return _single(_test(self.quantity, evidence, compare))
+
+
+class Says(Strict):
+    """The token of which a quantity is the probability is the one that the paper gives."""
+
+    kind: Literal["says"]
+    quantity: Quantity
+    token: str = Field(min_length=1, description="without spaces around it")
+
+    def words(self, level: Level) -> str:
+        return f"{self.quantity.words()} is that of {self.token!r}"
+
+    def decide(self, evidence: Evidence, level: Level) -> Outcome:
+        def compare(estimate: Estimate) -> tuple[Verdict, str, float]:
+            found = evidence.token(self.quantity)
+            verdict = "reproduced" if found == self.token else "contradicted"
+            return verdict, f"of {self.token!r}, here of {found!r}", math.inf
+
+        return _single(_test(self.quantity, evidence, compare))
+
+
 class Identity(Strict):
     """A quantity equals a value whatever the data; only rounding may part them, so no interval decides."""
 
@@ -419,6 +459,8 @@ Rule = Annotated[
     | Within
     | WithinTable
     | Equivalence
+    | Beyond
+    | Says
     | Identity
     | HalfWidthAtMost
     | AllOf

@@ -1,8 +1,8 @@
 """The examples of LexFrame's table 9: single trials, of which nothing is averaged and no interval can be had.
 
 Every token that a reading says of a prefix is a row: ``probability`` for the top token, ``further_probability`` for the
-ranks below it, with ``prefix``, ``rank`` and ``token`` beside the columns of all estimates. ``first_layer`` is the
-lowest observed layer at which a reading's top token is the model's, L where there is none.
+ranks below it, the second first, with ``prefix``, ``rank`` and ``token`` beside the columns of all estimates.
+``first_layer`` is the lowest observed layer at which a reading's top token is the model's, L where there is none.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _rows(observations: pd.DataFrame) -> Iterator[Row]:
     for (checkpoint, number), trials in by_prefix:
         prefix = str(trials["prefix"].iloc[0])
         common = {"checkpoint": str(checkpoint), "setting": f"prefix_{number + 1}", "prefix": prefix}
-        for trial in trials.to_dict("records"):
+        for trial in trials.sort_values("rank", kind="stable").to_dict("records"):
             said = {name: trial[name] for name in ("method", "layer", "rank", "token", "probability")}
             measure = "further_probability" if trial["rank"] else "probability"
             point = {"measure": measure, "point": trial["probability"], "unit": "probability", "summary": "layer"}
