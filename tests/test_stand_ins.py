@@ -154,7 +154,8 @@ def test_calibration_texts_share_no_document_and_the_first_is_the_runs_own():
     table = corpus([2, 2, 2, 1, 1])
     assert disjoint(table, "calibration", 2, 1).equals(take(table, "calibration", 2))
     assert disjoint(table, "calibration", 2, 1)["document"].tolist() == [0, 1]
-    assert disjoint(table, "calibration", 2, 2)["document"].tolist() == [2, 3]
+    assert disjoint(table, "calibration", 2, 2)["document"].tolist() == [2, 2]
+    assert disjoint(table, "calibration", 2, 3)["document"].tolist() == [3, 4]
     assert disjoint(corpus([1, 1, 1, 2]), "calibration", 2, 2)["rank"].tolist() == [2, 3]
 
 

@@ -105,17 +105,19 @@ def take(sequences: pd.DataFrame, role: str, count: int, first: int = 0) -> pd.D
 def disjoint(sequences: pd.DataFrame, role: str, count: int, part: int) -> pd.DataFrame:
     """The ``part``-th, from 1, of sets of ``count`` sequences of a role that share no document.
 
-    Each set takes sequences in order of rank, from documents that no set before it has; the first is that of
-    :func:`take`.
+    The first is that of :func:`take`, spread over documents. Each later one takes whole documents, in order of their
+    first sequence, from those that no set before it has: spread as the first is, sets would use up the documents.
 
     Raises:
         LensproofError: there are not so many, or their documents too few.
     """
     chosen = take(sequences, role, count * part)
     left = sequences[sequences["role"] == role].sort_values("rank")
-    for _ in range(part):
-        chosen = left.iloc[:count]
-        left = left[~left["document"].isin(chosen["document"])]
+    first = left.groupby("document")["rank"].transform("min")
+    whole = left.assign(first=first).sort_values(["first", "rank"]).drop(columns="first")
+    for number in range(part):
+        chosen = (whole if number else left).iloc[:count]
+        whole = whole[~whole["document"].isin(chosen["document"])]
     if len(chosen) < count:
         raise LensproofError(
             f"the corpus has not {part} sets of {count} sequences for {role} that share no document: "
