@@ -7,7 +7,7 @@ import copy
 import pytest
 import yaml
 
-from lensproof.config import schema, validated
+from lensproof.config import Experiments, chosen_layers, schema, validated
 from lensproof.errors import LensproofError
 
 
@@ -45,6 +45,11 @@ def change(config, key, value):
         ("readings.layers", "most", "readings.layers"),
         ("readings.layers", [], "readings: layers must be `all`, or rising and distinct"),
         ("readings.layers", [2, 2], "readings: layers must be `all`, or rising and distinct"),
+        ("experiments.steering.layers", [2, 1], "layers must be `all` or `{every: n}`, or rising and distinct"),
+        ("experiments.examples.layers", [2, 2], "experiments.examples.layers"),
+        ("experiments.planes.layers", [], "or rising and distinct"),
+        ("experiments.coherence.shard", 8, "coherence: shard is 8, but one shard must hold all 16 sequences"),
+        ("experiments.decomposition.shard", 1, "decomposition: shard is 1, but one shard must hold all 16"),
         ("readings.layers", [0], "readings.layers names no layer between the embedding and the last"),
         ("seed", -1, "seed"),
         ("checkpoints", ["smollm2-135m", "smollm2-135m"], "checkpoints names one twice"),
@@ -66,6 +71,16 @@ def test_a_mistake_is_one_line_that_names_the_key(config, key, value, message):
     with pytest.raises(LensproofError, match=message) as error:
         validated(change(config, key, value))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("experiment", Experiments.model_fields)
+def test_layers_out_of_order_are_refused_in_every_experiment(config, experiment):
+    with pytest.raises(LensproofError, match="rising and distinct"):
+        validated(change(config, f"experiments.{experiment}.layers", [2, 1]))
+
+
+def test_layers_are_taken_rising_and_once():
+    assert chosen_layers([3, 1, 3], 4) == [1, 3]
 
 
 def test_values_from_the_command_line_arrive_as_text(config):

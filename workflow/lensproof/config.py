@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from lensproof.errors import LensproofError
 
@@ -157,9 +157,16 @@ class Readings(Strict):
             raise ValueError("orders must be rising and distinct")
         if "default" not in self.sequences:
             raise ValueError("sequences must name `default`")
-        if self.layers != "all" and (not self.layers or sorted(set(self.layers)) != self.layers):
-            raise ValueError("layers must be `all`, or rising and distinct")
+        if self.layers != "all":
+            _rising(self.layers, "`all`")
         return self
+
+
+def _rising(layers: list[int], other: str) -> list[int]:
+    """States and frames are paired in this order."""
+    if not layers or sorted(set(layers)) != layers:
+        raise ValueError(f"layers must be {other}, or rising and distinct")
+    return layers
 
 
 class Every(Strict):
@@ -168,11 +175,15 @@ class Every(Strict):
     every: Positive
 
 
-Layers = Literal["all"] | Every | list[Annotated[int, Field(ge=0)]]
+def _of_layers(chosen: str | Every | list[int]) -> str | Every | list[int]:
+    return _rising(chosen, "`all` or `{every: n}`") if isinstance(chosen, list) else chosen
+
+
+Layers = Annotated[Literal["all"] | Every | list[Annotated[int, Field(ge=0)]], AfterValidator(_of_layers)]
 
 
 def chosen_layers(chosen: str | Every | Mapping[str, int] | list[int], depth: int) -> list[int]:
-    """``all`` (0 .. L), ``{every: n}`` (0, n, 2n, ... below L), or the layers themselves.
+    """``all`` (0 .. L), ``{every: n}`` (0, n, 2n, ... below L), or the layers themselves, rising and each once.
 
     Raises:
         LensproofError: a layer that a model of ``depth`` blocks does not have.
@@ -184,7 +195,7 @@ def chosen_layers(chosen: str | Every | Mapping[str, int] | list[int], depth: in
     for layer in chosen:
         if not 0 <= layer <= depth:
             raise LensproofError(f"layer {layer} is out of range: the model has layers 0 to {depth}")
-    return list(chosen)
+    return sorted(set(chosen))
 
 
 class Sampled(Strict):
@@ -203,6 +214,17 @@ class Sampled(Strict):
         return self
 
 
+class InOneShard(Sampled):
+    """What says something of all its sequences together, so that one shard must hold them all."""
+
+    @model_validator(mode="after")
+    def _one_shard(self) -> InOneShard:
+        most = self.sequences if isinstance(self.sequences, int) else max(self.sequences.values())
+        if self.shard < most:
+            raise ValueError(f"shard is {self.shard}, but one shard must hold all {most} sequences: raise it")
+        return self
+
+
 class Directions(Sampled):
     """Figures 1, 7 and 8: each method's direction for a label beside the native readout."""
 
@@ -211,7 +233,7 @@ class Directions(Sampled):
     orders: list[Annotated[int, Field(ge=0)]] = Field(min_length=1, description="orders of the reference frames")
 
 
-class Coherence(Sampled):
+class Coherence(InOneShard):
     """The ceiling of any fixed direction: how far native readouts of one label agree across texts."""
 
     positions: Positive = Field(description="states per sequence, drawn from positions 1 on")
@@ -251,7 +273,7 @@ class Composition(Sampled):
     step: Annotated[float, Field(gt=0)] = Field(description="length of the move, in units of the state's norm")
 
 
-class Decomposition(Sampled):
+class Decomposition(InOneShard):
     """Table 4: three ways to write a coefficient as output rows times something."""
 
     positions: Positive = Field(description="states per sequence, drawn from positions 1 on")
@@ -265,7 +287,7 @@ class Steering(Sampled):
     shortest: Annotated[float, Field(gt=0)] = Field(description="in units of the state's norm")
     longest: Annotated[float, Field(gt=0)] = Field(description="in units of the state's norm")
     checked: Annotated[int, Field(ge=0)] = Field(
-        description="states of each shard at which the directions are also found in closed form"
+        description="states of every fourth sequence at which the directions are also found in closed form"
     )
 
 
