@@ -176,13 +176,16 @@ def judged(documents: int = 6, positions: int = 10, seed: int = 0) -> pd.DataFra
     for layer, (rank, method) in itertools.product((3, 6), enumerate(METHODS)):
         effect = generator.normal(size=documents * positions)
         place = {"layer": layer, "method": method, "document": np.repeat(np.arange(documents), positions)}
+        place["position"] = np.tile(np.arange(positions), documents)
         for text in (1, 2, 3) if rank == 0 else (1,):
             kl = 0.2 + 0.5 * rank + 0.02 * text + 0.01 * generator.random(len(effect))
             read = pd.DataFrame({**place, "calibration": text, "kl": kl, "effect": np.nan, "score": np.nan})
             if text == 1:
-                read["effect"], read["score"] = effect, effect + (1 + rank) * generator.normal(size=len(effect))
+                later = read["position"] > 0
+                score = effect + (1 + rank) * generator.normal(size=len(effect))
+                read["effect"], read["score"] = np.where(later, (effect, score), np.nan)
             rows.append(read)
-        rows.append(pd.DataFrame({**place, "calibration": 1, "cosine": 0.9 - 0.2 * rank}))
+        rows.append(pd.DataFrame({**place, "calibration": 1, "label": 7, "cosine": 0.9 - 0.2 * rank}))
     return pd.concat(rows, ignore_index=True).assign(checkpoint="toy")
 
 
@@ -206,6 +209,14 @@ def test_estimates_by_hand():
         assert only(table, measure="attribution", method=method)["point"] == pytest.approx(np.mean(r))
     gap = only(table, measure="kl", method="mean_only", reference="mean_and_regression", contrast="difference")
     assert gap["point"] == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.parametrize("column", ["kl", "cosine", "effect", "score"])
+def test_a_value_that_is_missing_is_refused_not_left_out(column):
+    trials = judged()
+    trials.loc[trials.index[trials[column].notna()][3], column] = np.nan
+    with pytest.raises(LensproofError, match=f"{column} is not finite in 1 trials"):
+        estimate(trials, **SETTINGS)
 
 
 def test_calibration_texts_have_a_value_each_and_a_range():

@@ -195,7 +195,7 @@ def trials(rows) -> pd.DataFrame:
     table["side"] = table["side"].astype(float)
     return table.assign(
         checkpoint="toy", sequence=table["document"], position=1, reached=table["side"].notna(), depth=4,
-        side_weighted=2 * table["side"], lsmr_error=np.nan, lsmr_cosine=np.nan,
+        side_weighted=2 * table["side"], checked=False, lsmr_error=np.nan, lsmr_cosine=np.nan,
     )  # fmt: skip
 
 
@@ -258,6 +258,7 @@ def test_nothing_that_turns_leaves_reach_and_clean():
 
 def test_lsmr_is_judged_on_the_documents_in_which_it_was_checked():
     table = trials([(document, "native_basis", 1, 0.2) for document in range(5)])
+    table.loc[[1, 3], "checked"] = True
     table.loc[[1, 3], "lsmr_error"] = [0.2, 0.4]
     table.loc[[1, 3], "lsmr_cosine"] = [0.9, 0.8]
     found = statistics.estimate(table, **SETTINGS)
@@ -265,12 +266,15 @@ def test_lsmr_is_judged_on_the_documents_in_which_it_was_checked():
     assert point(found, "lsmr_cosine", "native_basis", 1) == pytest.approx(0.85)
     assert point(found, "lsmr_error", "native_basis", column="clusters") == 2
     assert point(found, "reach", "native_basis", column="clusters") == 5
-    one = statistics.estimate(table.assign(lsmr_error=table["lsmr_error"].where(table.index < 2)), **SETTINGS)
+    one = statistics.estimate(table.assign(checked=table["checked"] & (table.index < 2)), **SETTINGS)
     assert "lsmr_error" not in set(one["measure"])  # one document says nothing of how documents vary
 
 
-def test_a_side_effect_that_is_not_finite_is_refused():
+@pytest.mark.parametrize("column", ["side", "side_weighted", "lsmr_error", "lsmr_cosine"])
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_a_value_that_is_not_finite_is_refused(column, value):
     table = trials([(document, "native_basis", 1, 0.2) for document in range(3)])
-    table.loc[1, "side"] = np.inf
-    with pytest.raises(LensproofError, match="side is not finite in 1 trials"):
+    table = table.assign(checked=True, lsmr_error=0.1, lsmr_cosine=0.9)
+    table.loc[1, column] = value
+    with pytest.raises(LensproofError, match=f"{column} is not finite in 1 trials"):
         statistics.estimate(table, **SETTINGS)

@@ -68,6 +68,7 @@ class Clean:
             - _coefficient(decoder, replay(decoder, memories, states, states[layer - 1, 1:], later, layer), top)
             for layer in layers
         }
+        at = at.to(states.device)
         readouts = native_readouts(decoder, states, at, covectors(decoder, labels))
         return cls(decoder, states, native, top, effect, at, labels, readouts)
 

@@ -42,6 +42,8 @@ ROWS = 512
 """Changed states that are run at once."""
 TILE = 2**23
 """Logits that are held at once."""
+EVERY = 4
+"""LSMR is held against the closed form in one sequence of so many, by rank: whatever the shards are."""
 
 
 class Flips(NamedTuple):
@@ -61,10 +63,10 @@ def observe(run: Run) -> pd.DataFrame:
     Returns:
         One row per sequence, position, layer and method: ``reached``; ``length`` (in units of the state's norm),
         ``side`` and ``side_weighted`` (nats) at the first length that reaches, missing where none does; at ``checked``
-        positions of the shard's first sequence also ``lsmr_error`` (relative) and ``lsmr_cosine`` of the directions
-        that LSMR solved. ``depth`` is L.
+        positions of every fourth sequence also ``lsmr_error`` (relative) and ``lsmr_cosine`` of the directions that
+        LSMR solved, where ``checked`` is true. ``depth`` is L.
     """
-    options = run.options
+    options, tables = run.options, []
     fixed = {
         "layers": run.layers,
         "lengths": np.geomspace(options["shortest"], options["longest"], options["lengths"]),
@@ -72,14 +74,13 @@ def observe(run: Run) -> pd.DataFrame:
         "lens": jacobian.load(run.input("jacobian_lens"), run.decoder, run.weights),
         "basis": OutputBasis.of(run.decoder),
     }
-    tables, checked = [], options["checked"]
     for row, ids in run.shard("steering"):
         at = draw.positions(row.sequence, len(ids), options["positions"], run.seed)
         decoder = run.decoder.on(ids)
         states = residuals(decoder, ids[None])[:, 0]
+        checked = 0 if row.rank % EVERY else options["checked"]
         found = steer(decoder, states, torch.from_numpy(at), checked=checked, **fixed)
         tables.append(found.assign(document=row.document, sequence=row.sequence))
-        checked = 0
     return pd.concat(tables, ignore_index=True).assign(depth=run.decoder.depth, batch_size=1)
 
 
@@ -124,15 +125,15 @@ def steer(
     directions = torch.stack([part.expand_as(x) for part in found.values()])
     flips = first_flips(decoder, states, directions, rows, chosen, pair, lengths)
     reached = flips.step < len(lengths)
-    side = torch.full((2, *reached.shape), torch.nan)
+    side = torch.full((2, *reached.shape), torch.nan, device=x.device)
     if reached.any():
         row = torch.arange(len(rows), device=x.device).expand_as(reached)
-        side[:, reached] = side_effects(decoder, states[-1, rows], flips.last[reached], row[reached], pair).cpu()
+        side[:, reached] = side_effects(decoder, states[-1, rows], flips.last[reached], row[reached], pair)
     columns = {
         "reached": reached.cpu(),
         "length": torch.from_numpy(np.append(lengths, np.nan))[flips.step.cpu()],
-        "side": side[0],
-        "side_weighted": side[1],
+        "side": side[0].cpu(),
+        "side_weighted": side[1].cpu(),
     }
     columns |= _checks(made, found, x, rows, targets, checked)
     return _rows(list(found), chosen, at, columns)
@@ -164,15 +165,18 @@ def _of_frames(
 def _checks(
     made: dict[str, list[Frame]], found: dict[str, Tensor], x: Tensor, at: Tensor, targets: Tensor, count: int
 ) -> dict[str, Tensor]:
-    """Relative error and cosine of LSMR's directions to those of the closed form, ``[M, S, R]``, missing elsewhere."""
+    """Relative error and cosine of LSMR's directions to those of the closed form, ``[M, S, R]``, missing elsewhere;
+    and where they were ``checked``."""
     error, cosine = torch.full((2, len(found), *x.shape[:2]), torch.nan)
+    done = torch.zeros_like(error, dtype=torch.bool)
     for name, group in made.items() if count else ():
         place, solved = list(found).index(f"{name}_basis"), found[f"{name}_basis"][:, :count]
         matrices = jacobians(group, x[:, :count], at[:count])
         exact = torch.stack([_difference(closed_form(matrix, targets[:count])) for matrix in matrices])
         error[place, :, :count] = ((solved - exact).norm(dim=-1) / exact.norm(dim=-1)).cpu()
         cosine[place, :, :count] = torch.cosine_similarity(solved, exact, dim=-1).cpu()
-    return {"lsmr_error": error, "lsmr_cosine": cosine}
+        done[place, :, :count] = True
+    return {"checked": done, "lsmr_error": error, "lsmr_cosine": cosine}
 
 
 def first_flips(

@@ -20,7 +20,7 @@ from lensproof.statistics.sample import Sample
 from lensproof.statistics.table import Row, contrasted, finish, of_mean, row
 
 REGRESSION = "mean_and_regression"
-NEEDS = ("calibration", "kl", "cosine", "effect", "score")
+NEEDS = ("calibration", "position", "label", "kl", "cosine", "effect", "score")
 
 
 def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: int) -> pd.DataFrame:
@@ -40,20 +40,22 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
         LensproofError: a column or all but one document is missing, or a value is not finite.
     """
     sample = Sample.of(observations, resamples=resamples, level=level, seed=seed, needs=NEEDS)
-    own = observations[observations["calibration"] == 1]
-    read, compared, credited = (own[own[column].notna()] for column in ("kl", "cosine", "effect"))
+    labelled = observations["label"].notna()  # directions have a label, readings have none
+    readings, own = observations[~labelled], observations["calibration"] == 1
+    read, compared = observations[~labelled & own], observations[labelled & own]
+    credited = read[read["position"] > 0]
     rows = itertools.chain(
         contrasted(sample, "kl", "nats", means(sample, read, "kl")),
         contrasted(sample, "cosine", "cosine", means(sample, compared, "cosine")),
         contrasted(sample, "attribution", "correlation", correlations(sample, credited, "score", "effect")),
-        _by_text(sample, observations[observations["method"] == REGRESSION]),
+        _by_text(sample, readings[readings["method"] == REGRESSION]),
     )
     return finish(sample, "stand_ins", rows)
 
 
-def _by_text(sample: Sample, observations: pd.DataFrame) -> Iterator[Row]:
+def _by_text(sample: Sample, read: pd.DataFrame) -> Iterator[Row]:
     """KL by calibration text, and (largest - smallest) / mean of the texts' layer means."""
-    read, found = observations[observations["kl"].notna()], []
+    found = []
     for text, part in read.groupby("calibration"):
         by_method = means(sample, part, "kl")
         yield from contrasted(sample, "kl", "nats", by_method, setting=f"calibration_{text}")

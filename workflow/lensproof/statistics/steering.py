@@ -44,11 +44,11 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     Raises:
         LensproofError: a column or all but one document is missing, or a side effect is not finite.
     """
-    needs = ("position", "reached", "side", "side_weighted", "depth", *CHECKS)
+    needs = ("position", "reached", "side", "side_weighted", "depth", "checked", *CHECKS)
     settings = {"resamples": resamples, "level": level, "seed": seed}
     sample, depth = Sample.of(observations, **settings, needs=needs), int(observations["depth"].max())
     tables = [finish(sample, "steering", _rows(sample, observations, depth))]
-    checked = observations[observations["lsmr_error"].notna()]
+    checked = observations[observations["checked"]]
     if checked["document"].nunique() > 1:
         few = Sample.of(checked, **settings)
         rows = [contrasted(few, name, unit, means(few, checked, name), depth=depth) for name, unit in CHECKS.items()]
