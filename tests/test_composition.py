@@ -14,7 +14,7 @@ from torch.nn.functional import normalize
 
 from lensproof.experiments import composition
 from lensproof.frames import typical
-from lensproof.frames.basis import OutputBasis, closed_form, covectors
+from lensproof.frames.basis import OutputBasis, closed_form, covectors, oriented
 from lensproof.frames.frame import frames, jacobians, native_readouts
 from lensproof.statistics import composition as statistics
 from lensproof.streams.trace import residuals
@@ -44,13 +44,13 @@ def composed(world, **changes):
 
 
 def directions(world, layer, at):
-    """Each method's directions ``[C, d]`` at one state, made on their own."""
+    """Each method's directions ``[C, d]`` at one state, made on their own, the way that their token gains."""
     decoder, states, made = world
     x, at = states[layer, at][None], torch.tensor([at])
     basis, covector = made["basis"](LABELS), covectors(decoder, LABELS)
     order1 = frames(decoder, states, 1, [layer], made["typical"])[layer]
     native = frames(decoder, states, torch.inf, [layer])[layer]
-    return {
+    found = {
         "fixed_input_basis": decoder.embed(LABELS),
         "fixed_output_basis": basis,
         "lexframe_1_readout": order1.readouts(x, at, covector)[0],
@@ -58,6 +58,14 @@ def directions(world, layer, at):
         "native_readout": native_readouts(decoder, states, at, covector)[layer, 0],
         "native_basis": closed_form(native.jacobian(x, at), basis)[0],
     }
+    return {name: rising(native, x, at, covector, part) for name, part in found.items()}
+
+
+def rising(frame, x, at, covector, directions, step=1e-3):
+    """Each turned so that its token's centred logit rises: by a short move both ways."""
+    moves = step * x.norm() * normalize(directions, dim=-1)
+    ahead, back = (frame.normed(x + sign * moves, at.expand(len(moves))) for sign in (1, -1))
+    return torch.where(((ahead - back) * covector).sum(-1, keepdim=True) < 0, -directions, directions)
 
 
 def test_one_trial_for_each_state_layer_token_and_method(world):
@@ -85,6 +93,18 @@ def test_success_is_that_of_the_whole_model(world):
                     best, second = gain.topk(2).values
                     if best - second > 1e-4:  # else rounding decides
                         assert found[method, layer, at, label] == (int(gain.argmax()) == label), (method, layer, at)
+
+
+def test_which_way_a_direction_is_given_does_not_matter(world):
+    """Also where it is the fixed basis, or what order 1 makes of it, that points to where the token loses."""
+    made = world[2]
+    pd.testing.assert_frame_equal(composed(world), composed(world, basis=lambda labels: -made["basis"](labels)))
+
+
+def test_a_direction_is_turned_to_where_its_token_gains():
+    readouts = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
+    found = oriented(torch.tensor([[2.0, 1.0], [-2.0, 1.0], [0.0, 1.0]]), readouts)
+    assert found.tolist() == [[2.0, 1.0], [2.0, -1.0], [0.0, 1.0]]
 
 
 def test_order_1_and_the_whole_model_agree_where_one_block_is_left(world):

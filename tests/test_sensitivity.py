@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,15 +21,15 @@ from lensproof.experiments.sensitivity import (
     Context,
     ablations,
     bases,
+    calibrations,
     exchanges,
     observe,
     readings,
-    recalibrate,
 )
 from lensproof.frames import typical as typical_attention
-from lensproof.frames.basis import OutputBasis, closed_form
+from lensproof.frames.basis import OutputBasis, closed_form, covectors
 from lensproof.frames.flow import flow
-from lensproof.frames.frame import jacobians
+from lensproof.frames.frame import jacobians, native_readouts
 from lensproof.lenses.ridge import RIDGES
 from lensproof.statistics import exits
 from lensproof.statistics.sensitivity import estimate
@@ -69,21 +70,17 @@ def corpus() -> pd.DataFrame:
     })  # fmt: skip
 
 
-def run_of(decoder, folder, count: int = 6, **options) -> Run:
+def run_of(decoder, count: int = 6, **options) -> Run:
     """The experiment with typical attention of ``count`` sequences."""
-    path = folder / "typical.safetensors"
-    fitted = typical_attention.calibrate(decoder, tokens(6, LENGTH, seed=1)[:count])
-    typical_attention.save(path, fitted, {})
     return Run(
-        folder=folder, decoder=decoder, sequences=corpus(), first=0, count=4,
-        options={**OPTIONS, "calibration": count, **options},
-        inputs={"typical_attention": path}, weights="", seed=0,
+        folder=Path("tiny"), decoder=decoder, sequences=corpus(), first=0, count=4,
+        options={**OPTIONS, "calibration": count, **options}, inputs={}, weights="", seed=0,
     )  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=["llama", "gemma3_text"])
-def trials(request, tmp_path_factory) -> pd.DataFrame:
-    run = run_of(tiny(request.param, window=9), tmp_path_factory.mktemp("run"))
+def trials(request) -> pd.DataFrame:
+    run = run_of(tiny(request.param, window=9))
     return observe(run).assign(checkpoint="tiny")
 
 
@@ -104,16 +101,17 @@ def changed_run(context, layer, x, at) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("count", [4, 6])
-def test_variants_of_the_calibration_are_those_of_other_settings(tmp_path, count):
+def test_variants_of_the_calibration_are_those_of_other_settings(count):
     """Halves of an even and of an odd number of sequences."""
     decoder = tiny("gemma3_text", window=9)
-    run = run_of(decoder, tmp_path, count)
-    chosen = typical_attention.load(run.input("typical_attention"), decoder)
-    found = recalibrate(run, chosen)
+    run = run_of(decoder, count)
+    found = calibrations(run)
     ids = tokens(6, LENGTH, seed=1)[:count]
     half = count // 2
     in_turn = torch.stack((ids[:half], ids[half:]), 1).flatten(0, 1)  # even ones are the first half
+    chosen = typical_attention.calibrate(decoder, ids)
     expected = {
+        CHOSEN: chosen,
         "ridge_grid": typical_attention.calibrate(decoder, ids, ridges=RIDGES[::8]),
         "ridge_folds": typical_attention.calibrate(decoder, in_turn),
     }
@@ -124,12 +122,12 @@ def test_variants_of_the_calibration_are_those_of_other_settings(tmp_path, count
     assert_same(found["ridge_of_fold"].output_mean, chosen.output_mean)
 
 
-def test_a_calibration_without_first_positions_and_one_twice_as_strong_by_the_formula(tmp_path):
+def test_a_calibration_without_first_positions_and_one_twice_as_strong_by_the_formula():
     decoder = tiny("llama", window=9)
-    run = run_of(decoder, tmp_path)
-    found = recalibrate(run, typical_attention.load(run.input("typical_attention"), decoder))
+    run = run_of(decoder)
+    found = calibrations(run)
     states = residuals(decoder, tokens(6, LENGTH, seed=1))
-    for variant, first in (("calibration_without_first_position", 1), ("ridge_of_fold", 0)):
+    for variant, first in ((CHOSEN, 0), ("calibration_without_first_position", 1), ("ridge_of_fold", 0)):
         for index, block in enumerate(decoder.blocks):
             y = block.attention_input(states[index])
             a = block.attention(y)
@@ -182,6 +180,9 @@ def test_a_move_succeeds_if_its_token_gains_most_in_the_whole_model(context):
         matrix = jacobians([context.order1[layer]], x[None, None], at)[0]
         for place, label in enumerate(labels.tolist()):
             direction = closed_form(matrix, basis(labels))[0, place]
+            covector = covectors(context.decoder, labels)[place : place + 1]
+            readout = native_readouts(context.decoder, context.states, at, covector)[layer, 0, 0]
+            direction = direction * (readout @ direction).sign()
             moved = x + 0.1 * x.norm() * direction / direction.norm()
             gain = context.decoder.coefficients(changed_run(context, layer, moved, 7))
             gain = gain - context.decoder.coefficients(context.states[-1, 7])
@@ -288,16 +289,15 @@ def test_every_variant_of_the_open_points_is_observed_or_estimated(root, trials,
     assert set(trials["variant"]) - {CHOSEN} <= set(estimates["setting"].dropna())
 
 
-def test_bos_is_taken_away_where_all_sequences_begin_with_it(tmp_path):
-    run = run_of(tiny("llama", window=9), tmp_path, layers=[1], positions=1, labels=1, pairs=4)
+def test_bos_is_taken_away_where_all_sequences_begin_with_it():
+    run = run_of(tiny("llama", window=9), layers=[1], positions=1, labels=1, pairs=4)
     for ids in run.sequences["tokens"]:
         ids[0] = 7
     table = observe(run)
     table = table[(table["variant"] == "bos")]
     assert table["position"].max() == LENGTH - 2
     ids = torch.from_numpy(run.sequences[run.sequences["role"] == "test"]["tokens"].iloc[0])[1:]
-    fitted = typical_attention.load(run.input("typical_attention"), run.decoder)
-    context = Context.of(run.decoder, ids, [1], fitted)
+    context = Context.of(run.decoder, ids, [1], calibrations(run)[CHOSEN])
     last = context.order1[1].transport(context.states[1], torch.arange(len(ids)))
     own = run.decoder.logits(context.states[-1]).log_softmax(-1)
     kl = (own.exp() * (own - run.decoder.logits(last).log_softmax(-1))).sum(-1)
@@ -305,8 +305,8 @@ def test_bos_is_taken_away_where_all_sequences_begin_with_it(tmp_path):
     assert np.allclose(found, kl.numpy(), rtol=1e-3, atol=1e-5)
 
 
-def test_layers_next_to_the_ends_only_are_refused(tmp_path):
-    run = run_of(tiny("llama", window=9), tmp_path, layers=[0, 3, 4])
+def test_layers_next_to_the_ends_only_are_refused():
+    run = run_of(tiny("llama", window=9), layers=[0, 3, 4])
     with pytest.raises(LensproofError, match="no layer among 1 to 2"):
         observe(run)
 
@@ -383,6 +383,25 @@ def test_sequences_drawn_one_by_one_where_a_document_has_several(trials):
     assert (chosen["clusters"], one_by_one["clusters"]) == (4, 8)
     assert chosen["point"] == pytest.approx(one_by_one["point"])
     assert chosen["lo"] != one_by_one["lo"]
+
+
+KINDS = {
+    "kl": ("lexframe_1", False), "cosine": ("lexframe_1", True), "success": ("lexframe_1_basis", True),
+    "reached": ("lexframe_1_basis", False), "clean": ("lexframe_1_basis", False),
+    "effect": ("lexframe_1_difference", False), "score": ("lexframe_1_difference", False),
+    "distance": ("geodesic", False), "confidence": ("lexframe_1", False),
+}  # fmt: skip
+"""Column -> a method that has it, with or without a label."""
+
+
+@pytest.mark.parametrize("column", KINDS)
+def test_a_value_that_is_missing_is_refused_not_left_out(trials, column):
+    method, labelled = KINDS[column]
+    rows = (trials["method"] == method) & (trials["label"].notna() == labelled) & (trials["position"] > 0)
+    broken = trials.copy()
+    broken.loc[rows[rows].index[0], column] = pd.NA
+    with pytest.raises(LensproofError, match="is not finite"):
+        estimate(broken, **SETTINGS)
 
 
 def test_without_the_model_itself_there_is_nothing_to_hold_against(trials):

@@ -56,6 +56,6 @@ EXPERIMENTS = {
     "translators": Experiment(
         inputs=("tuned_lens",), files={"trained_on": "results/sequences/{checkpoint}/{corpus}.parquet"}
     ),
-    "sensitivity": Experiment(inputs=("typical_attention",)),
+    "sensitivity": Experiment(),
     "examples": Experiment(inputs=("typical_attention", "jacobian_lens"), float32=False),
 }

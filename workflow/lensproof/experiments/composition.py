@@ -1,8 +1,12 @@
 """Composition: move a state a little along a token's direction; does that token gain most? Table 3 of LexFrame.
 
 A state x of layer l is moved by 0.1 |x| along the unit direction of token v, and the rest of the *whole* model is run
-from there (section 4.3). The move succeeds if of all tokens v has gained most in logit, before any softcap. A direction
-points to where its token gains, so it is followed forwards. The directions:
+from there (section 4.3). The move succeeds if of all tokens v has gained most in logit, before any softcap.
+
+A direction is followed to the side on which v's own centred logit rises to first order in the whole model, that is by
+the sign of its product with the native readout: the paper's "+-oriented". Native readouts and bases have that sign by
+construction; an embedding, an output basis or what order 1 makes of a state may point the other way at some states.
+The directions:
 
 - ``fixed_input_basis``: the token's embedding; ``fixed_output_basis``: s_v = W^+ e_v; both the same at every state;
 - ``lexframe_1_readout`` and ``native_readout``: b(v) = J' (w_v - w_mean), of order 1 and of the whole model;
@@ -24,7 +28,7 @@ from lensproof.checkpoints.anatomy.decoder import Decoder
 from lensproof.corpora import draw
 from lensproof.experiments.run import Run
 from lensproof.frames import typical as typical_attention
-from lensproof.frames.basis import OutputBasis, closed_form, covectors
+from lensproof.frames.basis import OutputBasis, closed_form, covectors, oriented
 from lensproof.frames.flow import Stand
 from lensproof.frames.frame import frames, jacobians, native_readouts
 from lensproof.streams.replay import remember, replay
@@ -101,7 +105,7 @@ def compose(
             found[f"{frame}_readout"] = covectors(decoder, labels) @ matrix
             found[f"{frame}_basis"] = torch.cat([closed_form(part[None], basis(labels)) for part in matrix])
         shape = (len(found), len(chosen), len(labels), decoder.width)
-        directions = torch.stack([part.expand(shape[1:]) for part in found.values()])
+        directions = oriented(torch.stack([part.expand(shape[1:]) for part in found.values()]), found["native_readout"])
         moved = x + step * x.norm(dim=-1, keepdim=True) * normalize(directions, dim=-1)
         cuts = torch.tensor(chosen, device=x.device)[:, None].expand(shape[:3]).flatten()
         rows = zip(moved.flatten(0, 2).split(ROWS), cuts.split(ROWS), strict=True)

@@ -1,6 +1,7 @@
 """What hangs on the choices that LexFrame leaves open: each decided otherwise, on the same states as what was chosen.
 
-Order 1 at a few layers of a few sequences. Every *variant* differs from the chosen way in one point only:
+Order 1 at a few layers of a few sequences. Every *variant* differs from the chosen way in one point only; typical
+attention is calibrated here, once for all of them, and not the run's, which may be of another precision:
 
 - typical attention (KL of the reading): ``ridge_grid``, one strength per decade, not eight; ``ridge_folds``, the first
   and the second half of the sequences, not even and odd ones; ``ridge_of_fold``, a strength in units of the trace of
@@ -38,7 +39,7 @@ from lensproof.corpora.sequences import take, tokens
 from lensproof.errors import LensproofError
 from lensproof.experiments.run import Run
 from lensproof.frames import typical as typical_attention
-from lensproof.frames.basis import STEPS, OutputBasis, closed_form, covectors, lsmr
+from lensproof.frames.basis import STEPS, OutputBasis, closed_form, covectors, lsmr, oriented
 from lensproof.frames.flow import flow
 from lensproof.frames.frame import Frame, frames, jacobians, linearise, native_readouts
 from lensproof.frames.typical import TypicalAttention
@@ -123,8 +124,8 @@ def observe(run: Run) -> pd.DataFrame:
     inner = [layer for layer in layers if layer > 0]
     if not inner:
         raise LensproofError(f"experiments.sensitivity.layers names no layer among 1 to {depth - 2}")
-    typical = typical_attention.load(run.input("typical_attention"), run.decoder, run.weights)
-    stands = {CHOSEN: typical, **recalibrate(run, typical)}
+    stands = calibrations(run)
+    typical = stands[CHOSEN]
     labels = {
         CHOSEN: draw.labels(run.sequences, run.options["labels"]),
         "random_labels": np.random.default_rng(run.seed).permutation(run.decoder.vocabulary)[: run.options["labels"]],
@@ -155,8 +156,8 @@ def observe(run: Run) -> pd.DataFrame:
 # -- typical attention and text
 
 
-def recalibrate(run: Run, typical: TypicalAttention) -> dict[str, TypicalAttention]:
-    """Typical attention by variant, on the sequences that ``typical`` was calibrated on."""
+def calibrations(run: Run) -> dict[str, TypicalAttention]:
+    """Typical attention by variant, the chosen way first, all from the same sums over the run's calibration text."""
     ids = run.role("calibration", run.options["calibration"])
     number = torch.arange(len(ids))
     odd, late = number % 2 == 1, number >= len(ids) // 2
@@ -170,10 +171,12 @@ def recalibrate(run: Run, typical: TypicalAttention) -> dict[str, TypicalAttenti
     parity = _added(early_even, late_even), _added(early_odd, late_odd)
     halves = _added(early_even, early_odd), _added(late_even, late_odd)
     depth = run.decoder.depth
+    chosen = typical_attention.fit(*parity, [RIDGES] * depth)
     return {
+        CHOSEN: chosen,
         "ridge_grid": typical_attention.fit(*parity, [RIDGES[::8]] * depth),
         "ridge_folds": typical_attention.fit(*halves, [RIDGES] * depth),
-        "ridge_of_fold": typical_attention.fit(*parity, [2 * ridge.cpu()[None].double() for ridge in typical.ridge]),
+        "ridge_of_fold": typical_attention.fit(*parity, [2 * ridge.cpu()[None].double() for ridge in chosen.ridge]),
         "calibration_without_first_position": typical_attention.fit(
             moments(~odd, 1), moments(odd, 1), [RIDGES] * depth
         ),
@@ -269,6 +272,8 @@ def bases(
     *solved, of_pair = closed_form(jacobians(made, x, at)[:, 0], every).split([len(labels)] * len(targets) + [3], 1)
     found = dict(zip(targets, solved, strict=True))
     found["lsmr_steps"] = lsmr(linearise(made, x, at), targets[CHOSEN].expand(len(made), -1, -1), STEPS)
+    readouts = native_readouts(context.decoder, context.states, at, covectors(context.decoder, labels))
+    found = {variant: oriented(part, readouts[context.layers, 0]) for variant, part in found.items()}
     differences = {CHOSEN: of_pair[:, :1] - of_pair[:, 1:2], "basis_common_ridge": of_pair[:, 2:]}
     return _moves(context, at, labels, found), _flips(context, at, pair, differences)
 

@@ -84,6 +84,13 @@ def closed_form(jacobian: Tensor, targets: Tensor, relative_ridge: float = RELAT
     return (spread @ vectors.mT @ matrix).float()
 
 
+def oriented(directions: Tensor, readouts: Tensor) -> Tensor:
+    """Directions ``[..., d]``, those turned round along which the coefficient falls that readouts ``[..., d]`` are of;
+    one that is orthogonal to its readout stays."""
+    rise = (directions.double() * readouts.double()).sum(-1, keepdim=True)
+    return torch.where(rise < 0, -directions, directions)
+
+
 def lsmr(through: Linearised, targets: Tensor, steps: int = STEPS, relative_ridge: float = RELATIVE_RIDGE) -> Tensor:
     """Basis directions by LSMR (Fong and Saunders 2011), every row and direction on its own.
 

@@ -33,10 +33,11 @@ from lensproof.statistics.table import Row, between, finish, of_mean, row
 
 CHOSEN = "chosen"
 NEEDS = (
-    "variant", "sequence", "position", "kl", "agrees", "confidence", "correct", "cosine", "success", "reached", "clean",
-    "effect", "score", "distance",
+    "variant", "sequence", "position", "label", "kl", "agrees", "confidence", "correct", "cosine", "success", "reached",
+    "clean", "effect", "score", "distance",
 )  # fmt: skip
 ORDER1 = "lexframe_1"
+READINGS = ("lexframe_0", ORDER1)
 
 Statistic = Callable[[Sample, pd.DataFrame], Mapping[str, ByLayer]]
 
@@ -57,16 +58,35 @@ def _distances(sample: Sample, trials: pd.DataFrame) -> dict[str, ByLayer]:
     return correlations(sample, trials, "distance", "effect", spearman)
 
 
-OBSERVED: tuple[tuple[str, str, str, Statistic], ...] = (
-    ("kl", "nats", "kl", _of("kl")),
-    ("cosine", "cosine", "cosine", _cosines),
-    ("success", "share", "success", _of("success")),
-    ("reach", "share", "reached", _of("reached")),
-    ("clean", "share", "clean", _of("clean")),
-    ("pearson", "correlation", "score", _attributions),
-    ("spearman", "correlation", "distance", _distances),
+class Kind(NamedTuple):
+    """One kind of trials, told from the others by its factors: a value that is missing among them is refused."""
+
+    methods: tuple[str, ...]
+    labelled: bool
+    """Whether each is of one label."""
+
+    def of(self, observations: pd.DataFrame) -> pd.DataFrame:
+        """Its trials."""
+        return observations[
+            observations["method"].isin(self.methods) & (observations["label"].notna() == self.labelled)
+        ]
+
+
+READ, COMPARED = Kind(READINGS, False), Kind(("logit_lens", ORDER1), True)
+MOVED, FLIPPED = Kind(("lexframe_1_basis",), True), Kind(("lexframe_1_basis",), False)
+CREDITED = Kind(("lexframe_1_difference",), False)
+EXCHANGED = Kind(("principal_subspace", "geodesic", "mahalanobis"), False)
+
+OBSERVED: tuple[tuple[str, str, Kind, Statistic], ...] = (
+    ("kl", "nats", READ, _of("kl")),
+    ("cosine", "cosine", COMPARED, _cosines),
+    ("success", "share", MOVED, _of("success")),
+    ("reach", "share", FLIPPED, _of("reached")),
+    ("clean", "share", FLIPPED, _of("clean")),
+    ("pearson", "correlation", CREDITED, _attributions),
+    ("spearman", "correlation", EXCHANGED, _distances),
 )
-"""Measure, unit, the column that its trials have, and how one way's trials make numbers by method."""
+"""Measure, unit, the kind of its trials, and how one way's trials make numbers by method."""
 
 
 class Number(NamedTuple):
@@ -93,7 +113,7 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
         One row per estimate (``workflow/schemas/estimates.schema.yaml``), ``setting`` null or the variant.
 
     Raises:
-        LensproofError: a column, a trial, the chosen way or all but one document is missing.
+        LensproofError: a column, a trial, the chosen way or all but one document is missing, or a value is not finite.
     """
     sample = Sample.of(observations, resamples=resamples, level=level, seed=seed, needs=NEEDS)
     chosen = observations[observations["variant"] == CHOSEN]
@@ -101,18 +121,18 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     if model.empty:
         raise LensproofError(f"{sample.checkpoint}: the observations hold nothing of the model itself")
     found: Numbers = {}
-    for measure, unit, column, statistic in OBSERVED:
-        for variant, part in _variants(observations[observations[column].notna() & (observations["method"] != MODEL)]):
+    for measure, unit, kind, statistic in OBSERVED:
+        for variant, part in _variants(kind.of(observations)):
             _put(found, measure, unit, variant, statistic(sample, part))
-    read = chosen[chosen["kl"].notna()]
-    readings = read[read["method"] != MODEL]
+    readings, last = READ.of(chosen), int(model["position"].max())
+    order1 = readings[readings["method"] == ORDER1]
     _put_readings(found, sample, readings, depth=int(model["layer"].max()))
-    _put_calibration(found, sample, readings[readings["correct"].notna() & (readings["method"] == ORDER1)])
-    _put_directions(found, sample, chosen[chosen["cosine"].notna()], length=1 + int(model["position"].max()))
+    _put_calibration(found, sample, order1[order1["position"] < last])  # no token follows the last
+    _put_directions(found, sample, COMPARED.of(chosen), length=1 + last)
     settings = {"resamples": resamples, "level": level, "seed": seed}
-    exit_rows = _exit_rows(read[read["method"].isin([ORDER1, MODEL])], **settings)
+    exit_rows = _exit_rows(pd.concat([order1, model]), **settings)
     table = finish(sample, "sensitivity", itertools.chain(_rows(sample, found), exit_rows))
-    return pd.concat([table, _by_sequence(readings[readings["method"] == ORDER1], **settings)], ignore_index=True)
+    return pd.concat([table, _by_sequence(order1, **settings)], ignore_index=True)
 
 
 def _variants(observations: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -142,8 +162,8 @@ def _put_readings(found: Numbers, sample: Sample, read: pd.DataFrame, depth: int
 
 def _put_calibration(found: Numbers, sample: Sample, judged: pd.DataFrame) -> None:
     """The calibration error with other bins."""
-    edges = np.quantile(judged["confidence"], np.linspace(0, 1, BINS + 1)[1:-1])
-    confidence = judged["confidence"].to_numpy(dtype=np.float64)
+    confidence = sample.values(judged, "confidence")
+    edges = np.quantile(confidence, np.linspace(0, 1, BINS + 1)[1:-1])
     bins = {CHOSEN: _equal_width(confidence, BINS)}
     bins |= {f"ece_{count}_bins": _equal_width(confidence, count) for count in (10, 20)}
     bins |= {"ece_equal_mass": np.searchsorted(edges, confidence, side="left")}
