@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from matplotlib.collections import LineCollection
 from models import assert_same, tiny, tokens
 
 from lensproof.checkpoints.build import build
@@ -15,6 +16,7 @@ from lensproof.checkpoints.load import load
 from lensproof.config import Checkpoint
 from lensproof.errors import LensproofError
 from lensproof.experiments import examples, long_context
+from lensproof.figures import lexframe_fig6, style
 from lensproof.frames import typical
 from lensproof.frames.flow import flow
 from lensproof.lenses import jacobian
@@ -113,6 +115,21 @@ def test_a_series_is_contrasted_end_to_start_on_the_same_documents():
     change = table[(table["setting"] == "trained_minus_initial") & (table["method"] == "lexframe_1")]
     row = change[change["measure"] == "kl"].iloc[0]
     assert row[["point", "lo", "hi"]].tolist() == pytest.approx([2.0, 2.0, 2.0])  # paired: documents do not matter
+
+
+def test_figure_6_draws_intervals_from_end_to_end():
+    """Also where the point lies outside its interval, as one of a correlation or a root may."""
+    rows = [
+        {"checkpoint": "toy", "setting": name, "method": "lexframe_1", "measure": measure, "summary": "layer_mean",
+         "contrast": None, "point": point, "lo": 0.5, "hi": 0.75, "clusters": 4}
+        for measure in ("kl", "top1") for name, point in (("early", 0.25), ("late", 0.625), ("last", 0.9))
+    ]  # fmt: skip
+    with style.styled():
+        figure = lexframe_fig6.draw(pd.DataFrame(rows), {"toy": "A toy"})
+    for panel in figure.axes:
+        (intervals,) = (part for part in panel.collections if isinstance(part, LineCollection))
+        assert [part[:, 1].tolist() for part in intervals.get_segments()] == [[0.5, 0.75]] * 3
+        assert panel.lines[0].get_ydata().tolist() == [0.25, 0.625, 0.9]
 
 
 @pytest.mark.parametrize("estimate", [long_statistics.estimate, training_statistics.estimate])

@@ -215,7 +215,8 @@ DEFICIENCIES = {
 def test_curves_that_stand_in_one_panel_are_told_apart(deficiency):
     """By dashes, or else by colour as readers with the deficiency see it."""
     matrix = np.asarray(DEFICIENCIES.get(deficiency, np.eye(3)))
-    shown = [*COSINES, "tuned_lens", "local_subspace", "global_subspace", "random_direction", "model"]
+    shown = [*COSINES, "tuned_lens", "local_subspace", "global_subspace", "random_direction"]
+    shown += ["leading_over_width", "model"]
     for place, one in enumerate(shown):
         for other in shown[:place]:
             looks = style.METHODS[one], style.METHODS[other]

@@ -335,6 +335,9 @@ def test_energies_are_averaged_over_states_and_labels(run):
         assert found["n"] == len(trials)
     random = pick(estimates, method="random_direction", layer=0)
     assert abs(random["point"] - 3 / run.decoder.width) < 0.03
+    share = pick(estimates, method="leading_over_width", layer=0)
+    assert share["point"] == pytest.approx(3 / run.decoder.width)
+    assert estimates[estimates["method"] == "leading_over_width"][["lo", "hi"]].isna().all(axis=None)
 
 
 # -- figure 5
@@ -349,7 +352,7 @@ def energies():
         for layer in (0, 3, 6)
         for method, share in shares.items()
     ]
-    tables = [pd.concat(cells).assign(checkpoint=name) for name in ("one", "two")]
+    tables = [pd.concat(cells).assign(checkpoint=name, dimensions=0.125) for name in ("one", "two")]
     return pd.concat([subspaces_statistics.estimate(table, **SETTINGS) for table in tables], ignore_index=True)
 
 
@@ -359,8 +362,12 @@ def test_figure_5_shows_the_estimates(energies):
     assert [panel.get_title("left") for panel in figure.axes] == ["A toy", "two"]
     for panel, checkpoint in zip(figure.axes, ("one", "two"), strict=True):
         assert panel.get_ylim()[0] == 0
+        assert panel.lines[-1].get_ydata().tolist() == [0.125] * 3  # 64/d in the paper: known, without an interval
         for line, band, method in zip(
-            panel.lines, panel.collections, ("local_subspace", "global_subspace", "random_direction"), strict=True
+            panel.lines[:3],
+            panel.collections[:3],
+            ("local_subspace", "global_subspace", "random_direction"),
+            strict=True,
         ):
             rows = energies[
                 (energies["checkpoint"] == checkpoint) & (energies["method"] == method)

@@ -2,7 +2,7 @@
 
 The share of |b|² that lies inside the span of the first principal directions of the states of its layer, for native
 readouts b of states and labels: of the state's nearest neighbours (local) and of all states (global). Random directions
-in the same subspaces have k / d on average. Source: LexFrame section 4.2, figure 5.
+in the same subspaces have ``dimensions`` = k / d on average. Source: LexFrame section 4.2, figure 5.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def observe(run: Run) -> pd.DataFrame:
     Returns:
         One row per (state, layer, label, method, subspace): ``document``, ``sequence``, ``position``, ``layer``,
         ``label`` (token id), ``method`` (``local_subspace``, ``global_subspace``, ``random_direction``), ``subspace``
-        (``local``, ``global``), ``energy`` (share of the squared length inside it).
+        (``local``, ``global``), ``energy`` (share of the squared length inside it), ``dimensions`` (k / d).
     """
     layers = [layer for layer in run.layers if layer < run.decoder.depth]
     states = clouds.collect(run.decoder, run.role("test", run.total), layers)
@@ -49,7 +49,8 @@ def observe(run: Run) -> pd.DataFrame:
             table = shares(readouts[layer], spaces[layer].local(row.rank, at), spaces[layer].whole, generator)
             place = {"layer": np.int16(layer), "position": at[table["state"]], "label": labels[table["label"]]}
             found.append(table.assign(document=row.document, sequence=row.sequence, **place).drop(columns="state"))
-    return pd.concat(found, ignore_index=True)
+    dimensions = run.options["leading"] / run.decoder.width
+    return pd.concat(found, ignore_index=True).assign(dimensions=dimensions)
 
 
 @dataclass(frozen=True)

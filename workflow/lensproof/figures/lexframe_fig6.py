@@ -60,18 +60,9 @@ def _panel(axes: Axes, rows: pd.DataFrame, titles: Mapping[str, str]) -> None:
     for method in in_order(rows["method"]):
         own = rows[rows["method"] == method].set_index("setting").loc[members]
         place, style = np.arange(len(members)), method_style(method)
-        errors = np.abs(own[["lo", "hi"]].to_numpy().T - own["point"].to_numpy())
-        axes.errorbar(
-            place,
-            own["point"],
-            yerr=errors,
-            capsize=2,
-            elinewidth=0.8,
-            marker="o",
-            markersize=3,
-            clip_on=False,
-            **style,
-        )
+        # From lo to hi: a point need not lie inside its percentile interval.
+        axes.vlines(place, own["lo"], own["hi"], color=style["color"], linewidth=0.8, clip_on=False)
+        axes.plot(place, own["point"], marker="o", markersize=3, clip_on=False, **style)
     axes.set_xlim(-0.25, len(members) - 0.75)
     axes.set_xticks(range(len(members)), [_short(titles.get(member, member)) for member in members])
     if len(members) > 3:

@@ -30,6 +30,7 @@ METHODS = {
     "local_subspace": "Local subspace",
     "global_subspace": "Global subspace",
     "random_direction": "Random directions",
+    "leading_over_width": "Share of all dimensions",
     "fixed_input_basis": "Input embedding",
     "fixed_output_basis": "Output basis",
     "output_rows_of_state": "Output rows of the state",

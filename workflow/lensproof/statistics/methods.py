@@ -15,8 +15,8 @@ FIXED = (
     "random_translator", "jacobian_lens", "jacobian_lens_normed", "jacobian_lens_difference", "ridge_probe",
     "fixed_input_basis", "fixed_output_basis", "output_rows_of_state", "output_rows_of_jacobian_lens",
     "cosine_distance", "euclidean_distance", "principal_subspace", "mahalanobis", "geodesic",
-    "jacobian_lens_reading", "local_subspace", "global_subspace", "random_direction", "mean_and_regression",
-    "mean_only", "zero",
+    "jacobian_lens_reading", "local_subspace", "global_subspace", "random_direction", "leading_over_width",
+    "mean_and_regression", "mean_only", "zero",
 )  # fmt: skip
 """What does not follow the context, and distances: before the frames."""
 OF_FRAME = ("", "reading_kl", "reading_kl_own_prefix", "at_embedding", "readout", "basis", "difference", "linear")
