@@ -43,6 +43,9 @@ def test_order_comes_before_the_softcap_and_probability_after():
     summary = reading.summarise(decoder, state)
     assert summary.top.tolist() == [1]
     assert summary.log_probability.exp().item() == pytest.approx(0.5, abs=1e-3)
+    top, probability = reading.likeliest(decoder, state, 2)
+    assert top.tolist() == [[1, 0]]  # where probabilities are shown, their order is that before the cap too
+    assert probability[0].tolist() == pytest.approx([0.5, 0.5], abs=1e-3)
 
 
 @pytest.mark.parametrize("softcap", [None, 5.0])

@@ -15,7 +15,7 @@ from lensproof.experiments.run import Run
 from lensproof.frames import typical
 from lensproof.frames.flow import flow
 from lensproof.lenses import jacobian
-from lensproof.lenses.reading import distribution
+from lensproof.lenses.reading import likeliest
 from lensproof.streams.trace import residuals
 
 
@@ -35,8 +35,8 @@ def observe(run: Run) -> pd.DataFrame:
         ids = torch.tensor(encode(tokenizer, prefix))
         same = {"prefix": prefix, "document": number, "sequence": number, "position": len(ids) - 1}
         for method, layer, x in last_states(run.decoder, ids, run.layers, run.options["orders"], stand, lens):
-            best = distribution(run.decoder, x).topk(run.options["top"] if method == "model" else 1)
-            for rank, (token, probability) in enumerate(zip(best.indices.tolist(), best.values.tolist(), strict=True)):
+            best = likeliest(run.decoder, x, run.options["top"] if method == "model" else 1)
+            for rank, (token, probability) in enumerate(zip(*(part.tolist() for part in best), strict=True)):
                 found: dict[str, Any] = {"rank": rank, "token": tokenizer.decode([token]), "probability": probability}
                 rows.append({"method": method, "layer": layer, **same, **found})
     return pd.DataFrame(rows).astype({"layer": "int16", "position": "int16", "rank": "int16"})

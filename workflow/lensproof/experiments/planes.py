@@ -20,6 +20,7 @@ from lensproof.corpora import draw
 from lensproof.experiments.run import Run
 from lensproof.frames.basis import OutputBasis, closed_form
 from lensproof.frames.frame import native_readouts
+from lensproof.lenses.reading import likeliest
 from lensproof.streams.trace import residuals
 
 STATE, BASIS = "state", "native_basis"
@@ -38,7 +39,7 @@ def observe(run: Run) -> pd.DataFrame:
         at = int(draw.positions(row.sequence, len(ids), 1, run.seed)[0])
         decoder = run.decoder.on(ids)
         states = residuals(decoder, ids[None])[:, 0]
-        top = decoder.logits(states[-1, at]).topk(run.options["tokens"]).indices
+        top, _ = likeliest(decoder, states[-1, at], run.options["tokens"])
         found, kept = plane(torch.cat([bases(decoder, states, at, top, run.layers), states[run.layers, at, None]], 1))
         names = [*(tokenizer.decode([token]) for token in top.tolist()), tokenizer.decode([int(ids[at])])]
         tables.append(

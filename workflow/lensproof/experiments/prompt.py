@@ -17,7 +17,7 @@ from lensproof.files import read_json
 from lensproof.frames import typical
 from lensproof.frames.flow import flow
 from lensproof.lenses import jacobian
-from lensproof.lenses.reading import distribution
+from lensproof.lenses.reading import likeliest
 from lensproof.streams.trace import residuals
 
 LENSES = "logit, jacobian, lexframe:N or native"
@@ -60,10 +60,10 @@ def read(
     last = _transport(decoder, states, lens, chosen, folder, results / "artifacts" / folder.name)
     rows = []
     for layer, state in zip(chosen, last, strict=True):
-        best = distribution(decoder, state).max(-1)
+        best = zip(*(part[:, 0].tolist() for part in likeliest(decoder, state, 1)), strict=True)
         rows += [
             (layer, position, tokenizer.decode([ids[position]]), tokenizer.decode([top]), probability)
-            for position, (top, probability) in enumerate(zip(best.indices.tolist(), best.values.tolist(), strict=True))
+            for position, (top, probability) in enumerate(best)
         ]
     table = pd.DataFrame(rows, columns=["layer", "position", "input", "token", "probability"])
     table.attrs["checkpoint"] = folder.name

@@ -173,6 +173,16 @@ def _diverge_rows(decoder: Decoder, normed: Tensor, others: Tensor) -> Tensor:
     return at_least_zero(torch.stack(kl), normaliser)
 
 
+def likeliest(decoder: Decoder, x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The ``count`` top tokens and their probabilities, each ``[..., count]``, of last-layer states ``x`` ``[..., d]``.
+
+    The order is that before the softcap, which can make ties but never changes it.
+    """
+    raw = decoder.coefficients(x).float()
+    top = raw.topk(count).indices
+    return top, decoder.cap(raw).softmax(-1).gather(-1, top)
+
+
 def distribution(decoder: Decoder, x: Tensor) -> Tensor:
     """Probabilities ``[..., V]`` of the readings of last-layer states ``x`` ``[..., d]``, in float32."""
     return decoder.logits(x).softmax(-1)
