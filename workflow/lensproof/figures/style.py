@@ -74,7 +74,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "fixed_direction_ceiling": {"color": "#555555", "linestyle": SPARSE},
     "mean_direction": {"color": "#9a9a9a", "linestyle": SPARSE},
     "random_direction": {"color": "#8c8c8c", "linestyle": DOTS},
-    "leading_over_width": {"color": "#424242", "linestyle": DASHES},
+    "leading_over_width": {"color": "#b0b0b0", "linestyle": DASHES},
 }
 RC = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so every machine draws the same
