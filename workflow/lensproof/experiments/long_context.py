@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lensproof.checkpoints.anatomy.decoder import Decoder
 from lensproof.corpora.sequences import take, tokens
-from lensproof.experiments.run import Run
+from lensproof.experiments.run import Run, compared
 from lensproof.files import read_parquet
 from lensproof.frames import typical
 from lensproof.frames.flow import Stand
@@ -67,15 +67,9 @@ def read(decoder: Decoder, ids: Tensor, run: Run, stand: Stand) -> pd.DataFrame:
     at = torch.arange(run.options["stride"] - 1, len(ids), run.options["stride"])
     native = NativeReading.of(decoder, states[-1, at])
     tables = [
-        pd.DataFrame({
-            "method": method,
-            "layer": pd.Series(layers, dtype="int16").repeat(len(at)).to_numpy(),
-            "position": at.to(torch.int16).repeat(len(layers)).numpy(),
-            "kl": result.kl.float().cpu().numpy().ravel(),
-            "agrees": (result.top == native.summary.top).cpu().numpy().ravel(),
-        })
+        compared(method, layers, at, result, native.summary.top)
         for method, layers, result in compare_layers(
             decoder, states, native, layers=run.layers, orders=run.options["orders"], typical=stand, at=at
         )
-    ]  # fmt: skip
+    ]
     return pd.concat(tables).assign(length=len(ids))

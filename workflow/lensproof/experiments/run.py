@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from torch import Tensor
 
@@ -14,6 +15,7 @@ from lensproof.checkpoints.anatomy.decoder import Decoder
 from lensproof.config import chosen_layers
 from lensproof.corpora.sequences import take, tokens
 from lensproof.errors import LensproofError
+from lensproof.lenses.reading import Comparison
 from lensproof.progress import bar
 
 
@@ -72,3 +74,25 @@ class Run:
     def role(self, role: str, count: int) -> Tensor:
         """Ids ``[count, T]`` of the first sequences of a role, whatever the shard."""
         return tokens(take(self.sequences, role, count))
+
+
+def compared(method: str, layers: Sequence[int], at: Tensor, result: Comparison, top: Tensor) -> pd.DataFrame:
+    """Rows of readings held against the model's own output, one per layer and position.
+
+    Args:
+        method: name of the reading.
+        layers: the C layers read.
+        at: the R positions read.
+        result: comparisons ``[C, R]``.
+        top: the model's own top tokens ``[R]``.
+
+    Returns:
+        ``method``, ``layer``, ``position``, ``kl`` (nats, KL(model || reading)), ``agrees`` (same top token).
+    """
+    return pd.DataFrame({
+        "method": method,
+        "layer": np.repeat(np.asarray(layers, dtype=np.int16), len(at)),
+        "position": np.tile(at.cpu().numpy().astype(np.int16), len(layers)),
+        "kl": result.kl.float().cpu().numpy().ravel(),
+        "agrees": (result.top.cpu() == top.cpu()).numpy().ravel(),
+    })  # fmt: skip

@@ -6,13 +6,13 @@ is carried over. Source: LexFrame appendix B, figure 6.
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
+import torch
 
-from lensproof.experiments.run import Run
+from lensproof.experiments.run import Run, compared
 from lensproof.frames import typical
 from lensproof.frames.reading import compare_layers
-from lensproof.lenses.reading import Comparison, NativeReading
+from lensproof.lenses.reading import NativeReading
 from lensproof.streams.trace import residuals
 
 
@@ -28,23 +28,10 @@ def observe(run: Run) -> pd.DataFrame:
     for row, ids in run.shard("readings along training"):
         decoder = run.decoder.on(ids)
         states = residuals(decoder, ids[None])[:, 0]
-        native = NativeReading.of(decoder, states[-1])
-        found = compare_layers(
-            decoder, states, native, layers=run.layers, orders=run.options["orders"], typical=stand
-        )  # fmt: skip
+        native, at = NativeReading.of(decoder, states[-1]), torch.arange(len(ids))
+        orders, where = run.options["orders"], {"document": row.document, "sequence": row.sequence}
+        found = compare_layers(decoder, states, native, layers=run.layers, orders=orders, typical=stand)
         tables += [
-            _rows(method, layers, result, native).assign(document=row.document, sequence=row.sequence)
-            for method, layers, result in found
+            compared(method, layers, at, result, native.summary.top).assign(**where) for method, layers, result in found
         ]
     return pd.concat(tables, ignore_index=True).assign(depth=run.decoder.depth)
-
-
-def _rows(method: str, layers: list[int], result: Comparison, native: NativeReading) -> pd.DataFrame:
-    count, length = result.kl.shape
-    return pd.DataFrame({
-        "method": method,
-        "layer": np.repeat(np.asarray(layers, dtype=np.int16), length),
-        "position": np.tile(np.arange(length, dtype=np.int16), count),
-        "kl": result.kl.float().cpu().numpy().ravel(),
-        "agrees": (result.top == native.summary.top).cpu().numpy().ravel(),
-    })  # fmt: skip

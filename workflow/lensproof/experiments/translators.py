@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
 from lensproof.checkpoints.anatomy.decoder import Decoder
 from lensproof.corpora.sequences import take, tokens
-from lensproof.experiments.run import Run
+from lensproof.experiments.run import Run, compared
 from lensproof.files import read_parquet
 from lensproof.lenses import tuned
 from lensproof.lenses.reading import NativeReading, compare
@@ -61,12 +60,5 @@ def read(decoder: Decoder, ids: Tensor, lens: tuned.TunedLens, seed: int = 0) ->
     for method, by_layer in translators.items():
         moved = torch.stack([by_layer[layer](states[layer]) for layer in lens.layers])
         result = compare(decoder, native, moved)
-        count, length = result.kl.shape
-        tables.append(pd.DataFrame({
-            "method": method,
-            "layer": np.repeat(np.asarray(lens.layers, dtype=np.int16), length),
-            "position": np.tile(np.arange(length, dtype=np.int16), count),
-            "kl": result.kl.float().cpu().numpy().ravel(),
-            "agrees": (result.top == native.summary.top).cpu().numpy().ravel(),
-        }))  # fmt: skip
+        tables.append(compared(method, lens.layers, torch.arange(len(ids)), result, native.summary.top))
     return pd.concat(tables)
