@@ -97,7 +97,7 @@ def to_line(record: Record) -> str:
 
 
 def write_records(path: str | Path, records: Iterable[Record]) -> None:
-    """Write records as JSON Lines, in UTF-8 with ``\\n`` line ends on every system: the same records, the same bytes."""
+    """Write records as JSON Lines, in UTF-8 with ``\\n`` line ends on every system: same records, same bytes."""
     text = "".join(f"{to_line(record)}\n" for record in records)
     with atomic(path) as temporary:
         Path(temporary).write_bytes(text.encode("utf-8"))
@@ -109,7 +109,7 @@ def read_records(path: str | Path) -> list[Record]:
     Their form is checked here; whether they suit a tokenizer is :mod:`lensproof.corpora.benchmark.check`'s affair.
 
     Raises:
-        LensproofError: the file does not exist or is empty, or a line is not a record: naming the line and what is wrong.
+        LensproofError: the file does not exist or is empty, or a line is not a record; the message names the line.
     """
     try:
         lines = Path(path).read_bytes().decode("utf-8").split("\n")
