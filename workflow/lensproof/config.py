@@ -83,7 +83,32 @@ class InitialSource(Strict):
     seed: int = 0
 
 
-Source = Annotated[WheelSource | HubSource | PathSource | RandomSource | InitialSource, Field(discriminator="kind")]
+class PlantedSource(Strict):
+    """A small model whose weights are written by hand, so that what brings a latent variable to the answer is known."""
+
+    kind: Literal["planted"]
+    variant: Literal["gather", "gate"] = Field(
+        description="`gather`: on demand, a head brings the variable; `gate`: it is always there, and an MLP opens"
+    )
+    block: int = Field(description="block of that head or MLP, counted from 0: 3 to layers - 5")
+    head: int = Field(
+        default=0, description="the head that brings the variable: a gather's own, or the early copier of a gate"
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = Field(
+        default=0, description="of the basis, of where the other parts stand, and of all random weights"
+    )
+    layers: Positive = Field(default=16, description="number of blocks")
+    width: Positive = Field(default=256, description="of the residual stream")
+    heads: Positive = Field(default=8, description="attention heads of a block")
+    decoy: float | None = Field(
+        default=None,
+        description="add a component that moves the readable direction too late, by so much of the plant's",
+    )
+
+
+Source = Annotated[
+    WheelSource | HubSource | PathSource | RandomSource | InitialSource | PlantedSource, Field(discriminator="kind")
+]
 
 
 class Checkpoint(Strict):

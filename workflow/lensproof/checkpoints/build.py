@@ -10,7 +10,7 @@ from typing import Any
 
 from lensproof.checkpoints.fetch import verified
 from lensproof.checkpoints.scratch import install, scratch
-from lensproof.config import Checkpoint, HubSource, InitialSource, PathSource, RandomSource, WheelSource
+from lensproof.config import Checkpoint, HubSource, InitialSource, PathSource, PlantedSource, RandomSource, WheelSource
 from lensproof.errors import LensproofError
 from lensproof.files import read_json, write_json
 from lensproof.provenance import record, sha256
@@ -44,14 +44,15 @@ def build(
     if out.exists() and not out.is_dir():
         raise LensproofError(f"{out} is a file: name the folder to write")
     with scratch(out) as folder:
-        _fill(folder, entry, file, base)
-        manifest = _manifest(name, entry, folder)
+        stated = _fill(folder, entry, file, base)
+        manifest = _manifest(name, entry, folder) | stated
         write_json(folder / MANIFEST, manifest)
         install(folder, out, last=MANIFEST)
     return manifest
 
 
-def _fill(folder: Path, entry: Checkpoint, file: str | Path | None, base: str | Path | None) -> None:
+def _fill(folder: Path, entry: Checkpoint, file: str | Path | None, base: str | Path | None) -> dict[str, Any]:
+    """Fill the folder; what the source itself has to say for the manifest comes back."""
     from lensproof.checkpoints.gguf import convert
     from lensproof.checkpoints.hub import snapshot
 
@@ -80,6 +81,11 @@ def _fill(folder: Path, entry: Checkpoint, file: str | Path | None, base: str | 
             from lensproof.specimens.initial import build as build_initial
 
             build_initial(Path(base), source.seed, folder)
+        case PlantedSource() as source:
+            from lensproof.specimens.planted.build import build as build_planted
+
+            return {"planted": build_planted(source, folder)}
+    return {}
 
 
 def _copy(source: Path, folder: Path) -> None:

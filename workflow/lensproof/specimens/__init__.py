@@ -1,1 +1,1 @@
-"""Models made for a purpose: tiny random ones of each architecture."""
+"""Models made for a purpose: tiny random ones of each architecture, untrained and planted ones."""
