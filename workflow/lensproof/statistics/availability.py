@@ -1,0 +1,86 @@
+"""Estimates of the ``availability`` experiment: probe accuracy against a floor that pays for choosing the best layer.
+
+Per split, the best layer's accuracy on held-out instances; then mean and standard deviation over splits. The floor is
+the same of permuted labels: the same best-of-layers rule, averaged over arms and splits. Intervals resample splits,
+which share instances, so they speak of the split alone; the standard deviation over splits (``spread``) stands
+beside them. Source: Gathered section 5 of the method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from lensproof.errors import LensproofError
+from lensproof.statistics.contrasts import ratio
+from lensproof.statistics.sample import Sample
+from lensproof.statistics.table import Row, finish, row
+
+JOINT = "joint"
+NEEDS = ("records", "split", "permuted", "trained_on", "centred", "instance", "correct")
+
+
+def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: int) -> pd.DataFrame:
+    """Accuracy of joint and per-arm probes, the floor, and accuracy over floor.
+
+    Args:
+        observations: trials of one checkpoint.
+        resamples: draws of splits.
+        level: of the intervals, 0.95 for 95%.
+        seed: of the draws.
+
+    Returns:
+        ``method`` is the arm tested, ``setting`` the record set, followed by ``:<arm>`` (and ``:centred``) where the
+        probe was fitted on one arm. Measures: ``probe`` (accuracy), ``floor``, ``over_floor``, ``spread`` (of splits).
+
+    Raises:
+        LensproofError: there is one split only, or no permuted labels.
+    """
+    parts = []
+    for name, rows in observations.groupby("records", sort=True, observed=True):
+        sample = Sample.of(rows, resamples=resamples, level=level, seed=seed, needs=NEEDS)
+        parts.append(finish(sample, "availability", _of_set(sample, rows, str(name))))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _of_set(sample: Sample, rows: pd.DataFrame, name: str) -> Iterator[Row]:
+    best = best_layers(rows)
+    layers, n = rows["layer"].nunique(), rows["instance"].nunique()
+    for (trained_on, centred), own in best.groupby(["trained_on", "centred"], observed=True):
+        suffix = "" if trained_on == JOINT else f":{trained_on}" + (":centred" if centred else "")
+        about = {"setting": name + suffix, "summary": "all_layers", "layers": layers, "n": n, "unit": "share"}
+        yield from _probes(sample, own, about)
+
+
+def best_layers(rows: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy at the best layer: a row for each probe, arm, split, and true or permuted labels."""
+    keys = ["trained_on", "centred", "permuted", "split", "method"]
+    by_layer = rows.groupby([*keys, "layer"], observed=True)["correct"].mean()
+    return by_layer.groupby(keys, observed=True).max().rename("accuracy").reset_index()
+
+
+def _probes(sample: Sample, best: pd.DataFrame, about: Row) -> Iterator[Row]:
+    accuracy = best[~best["permuted"]].pivot(index="split", columns="method", values="accuracy")
+    permuted = best[best["permuted"]].pivot(index="split", columns="method", values="accuracy")
+    if len(accuracy) < 2 or permuted.empty:
+        raise LensproofError(f"{sample.checkpoint}: the probe needs at least two splits, each with permuted labels")
+    weights = _splits(len(accuracy), sample)
+    floor = weights @ permuted.mean(axis=1).to_numpy()
+    yield row(sample, "all_arms", floor, measure="floor", **about)
+    for arm in accuracy:
+        values = accuracy[arm].to_numpy()
+        draws = weights @ values
+        yield row(sample, arm, draws, measure="probe", **about)
+        yield row(sample, arm, draws - floor, measure="probe", reference="floor", contrast="difference", **about)
+        over = {**about, "unit": "ratio", "numerator": float(draws[0])}
+        yield row(sample, arm, ratio(draws, floor), measure="over_floor", **over)
+        yield row(sample, arm, np.full(len(draws), values.std(ddof=1)), measure="spread", **about)
+
+
+def _splits(count: int, sample: Sample) -> np.ndarray:
+    """(resamples + 1, count) weights of the splits, row 0 all alike: resamples draw splits."""
+    generator = np.random.default_rng(sample.seed)
+    drawn = generator.multinomial(count, np.full(count, 1 / count), size=sample.resamples)
+    return np.vstack([np.ones(count), drawn]) / count
