@@ -144,11 +144,58 @@ class Corpus(Strict):
         return self
 
 
+class ParallelPassages(Strict):
+    """The same passages in several languages, in the registry."""
+
+    title: str
+    licence: str
+    format: Literal["passages", "flores"] = Field(
+        description="`passages`: a text file per language, as in workflow/resources/passages; `flores`: rows of FLORES"
+    )
+    source: Annotated[HubSource | PathSource, Field(discriminator="kind")]
+
+
 class Registry(Strict):
-    """Every checkpoint and corpus that can be named, with source, licence and checksum."""
+    """Every checkpoint, corpus and collection of passages that can be named, with source, licence and checksum."""
 
     checkpoints: dict[str, Checkpoint]
     corpora: dict[str, Corpus]
+    passages: dict[str, ParallelPassages]
+
+
+RecordSet = Literal[
+    "language",
+    "language_unmatched",
+    "language_length",
+    "language_as_published",
+    "tracking",
+    "tracking_unmatched",
+    "tracking_length",
+    "tracking_1swap",
+]
+
+
+class Benchmark(Strict):
+    """Records of the five-arm benchmark (Gathered)."""
+
+    instances: Positive = Field(description="semantic instances of a set")
+    seed: Annotated[int, Field(ge=0)] = Field(description="of all draws; the same seed gives the same files")
+    sets: list[RecordSet] = Field(
+        min_length=1, description="sets that can be asked for: family, and how it differs from the default"
+    )
+    passages: str = Field(description="passages of the language family, by their name in the registry")
+    languages: list[str] = Field(
+        min_length=4, description="languages to draw from; a name that is several tokens is left out"
+    )
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Benchmark:
+        for key in ("sets", "languages"):
+            if len(set(getattr(self, key))) < len(getattr(self, key)):
+                raise ValueError(f"{key} names one twice")
+        if "English" in self.languages:
+            raise ValueError("languages names English, in which all instructions are: it is no candidate")
+        return self
 
 
 class Calibration(Strict):
@@ -456,6 +503,7 @@ class Config(Strict):
     jacobian_lens: JacobianLens
     readings: Readings
     experiments: Experiments
+    benchmark: Benchmark
     bootstrap: Bootstrap
     registry: Registry
 
@@ -468,6 +516,7 @@ class Config(Strict):
             if self.level == "paper" and self.registry.checkpoints[name].source.kind in ("wheel", "random"):
                 raise ValueError(f"level is paper, but {name} is not one of the paper's checkpoints: set level to desk")
         _known("corpus", [self.corpus], self.registry.corpora)
+        _known("benchmark.passages", [self.benchmark.passages], self.registry.passages)
         _known("readings.sequences", set(self.readings.sequences) - {"default"}, self.registry.checkpoints)
         if self.readings.layers != "all":
             _layers("readings.layers", self.readings.layers, self)

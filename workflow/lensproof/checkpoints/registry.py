@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 import lensproof
-from lensproof.config import Checkpoint, Corpus, validated
+from lensproof.config import Checkpoint, Corpus, ParallelPassages, validated
 from lensproof.errors import LensproofError
 
 Entry = TypeVar("Entry", Checkpoint, Corpus)
 
-_KINDS = {"checkpoints": Checkpoint, "corpora": Corpus}
+_KINDS = {"checkpoints": Checkpoint, "corpora": Corpus, "passages": ParallelPassages}
 
 
 def checkpoint(name: str, spec: str | None = None, configfiles: Iterable[Path] = ()) -> Checkpoint:
@@ -35,6 +35,11 @@ def checkpoint(name: str, spec: str | None = None, configfiles: Iterable[Path] =
 def corpus(name: str, spec: str | None = None, configfiles: Iterable[Path] = ()) -> Corpus:
     """The registry's entry of a corpus; see :func:`checkpoint`."""
     return _entry("corpora", name, spec, configfiles)
+
+
+def passages(name: str, spec: str | None = None, configfiles: Iterable[Path] = ()) -> ParallelPassages:
+    """The registry's entry of parallel passages; see :func:`checkpoint`."""
+    return _entry("passages", name, spec, configfiles)
 
 
 def either(name: str, spec: str | None = None, configfiles: Iterable[Path] = ()) -> Checkpoint | Corpus:

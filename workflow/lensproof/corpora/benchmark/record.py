@@ -111,13 +111,18 @@ def read_records(path: str | Path) -> list[Record]:
     Raises:
         LensproofError: the file does not exist or is empty, or a line is not a record; the message names the line.
     """
+    return list(numbered_records(path).values())
+
+
+def numbered_records(path: str | Path) -> dict[int, Record]:
+    """Number of a line, from 1 -> the record in it; see :func:`read_records`."""
     try:
         lines = Path(path).read_bytes().decode("utf-8").split("\n")
     except FileNotFoundError:
         raise LensproofError(f"{path} does not exist") from None
     except UnicodeDecodeError as error:
         raise LensproofError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
-    found = [_parsed(f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
+    found = {n: _parsed(f"{path}, line {n}", line) for n, line in enumerate(lines, 1) if line.strip()}
     if not found:
         raise LensproofError(f"{path} holds no records")
     return found

@@ -1,0 +1,58 @@
+# From the registry to parallel passages, and from passages to records of the five-arm benchmark.
+
+BENCHMARK = settings.benchmark
+
+
+def passage_files(name):
+    """The files of passages that stand in a folder here; other sources have none."""
+    source = registered("passages", name).source
+    return sorted(map(str, Path(source.path).rglob("*.txt"))) if source.kind == "path" else []
+
+
+def passages_of(checkpoint):
+    """The passages that its records are made of, as a list; a planted model has those of its own world."""
+    planted = registered("checkpoints", checkpoint).source.kind == "planted"
+    return [] if planted else [f"results/passages/{BENCHMARK.passages}.json"]
+
+
+rule passages:
+    """Parallel passages, held back continuation and all."""
+    input:
+        lambda wildcards: passage_files(wildcards.passages),
+    output:
+        "results/passages/{passages}.json",
+    log:
+        "results/logs/passages/{passages}.log",
+    wildcard_constraints:
+        passages=r"[A-Za-z0-9][A-Za-z0-9._-]*",
+    conda:
+        "../../envs/lensproof.yaml"
+    params:
+        code=code_hash("records"),
+        spec=lambda wildcards: spec("passages", wildcards.passages),
+    shell:
+        "lensproof --log {log} records passages {wildcards.passages} --spec {params.spec:q} --out {output}"
+
+
+rule records:
+    """Records of one set for the tokenizer of a checkpoint."""
+    input:
+        checkpoint="results/checkpoints/{checkpoint}/checkpoint.json",
+        passages=lambda wildcards: passages_of(wildcards.checkpoint),
+    output:
+        "results/records/{checkpoint}/{records}.jsonl",
+    log:
+        "results/logs/records/{checkpoint}/{records}.log",
+    wildcard_constraints:
+        records="|".join(BENCHMARK.sets),
+    conda:
+        "../../envs/lensproof.yaml"
+    params:
+        code=code_hash("records"),
+        count=BENCHMARK.instances,
+        seed=BENCHMARK.seed,
+        passages=lambda wildcards, input: f"--passages {input.passages}" if input.passages else "",
+        languages=",".join(BENCHMARK.languages),
+    shell:
+        "lensproof --log {log} records build {wildcards.records} --checkpoint results/checkpoints/{wildcards.checkpoint} "
+        "{params.passages} --languages {params.languages:q} --count {params.count} --seed {params.seed} --out {output}"
