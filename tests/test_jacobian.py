@@ -89,6 +89,21 @@ def test_a_band_of_layers_is_part_of_all_layers():
         assert torch.equal(matrix, whole.matrices[layer])
 
 
+def test_a_band_can_be_saved_and_says_from_where_on_it_is_whole(tmp_path):
+    band = jacobian.fit(tiny("llama"), tokens(1, 24), skip=4, lowest=2)
+    path = tmp_path / "lens.safetensors"
+    jacobian.save(path, band, {"weights": "a" * 64, "lowest": 2})
+    assert sorted(jacobian.load(path, tiny("llama"), "a" * 64).matrices) == [2, 3, 4]
+    jacobian.save(path, band, {"weights": "a" * 64})
+    with pytest.raises(LensproofError, match="covers layers 2 to 4, this model has layers 0 to 4"):
+        jacobian.load(path, tiny("llama"))
+    jacobian.save(path, dataclasses.replace(band, matrices={2: band.matrices[2], 4: band.matrices[4]}), {"lowest": 2})
+    with pytest.raises(LensproofError, match="a lens from layer 2 on has layers 2 to 4"):
+        jacobian.load(path, tiny("llama"))
+    with pytest.raises(LensproofError, match="layer 5 is out of range: the model has layers 0 to 4"):
+        jacobian.fit(tiny("llama"), tokens(1, 24), skip=4, lowest=5)
+
+
 def test_training_mode_with_dropout_is_refused():
     decoder = tiny("llama", seed=5)
     dropout = torch.nn.Dropout(0.1)

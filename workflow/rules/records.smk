@@ -49,10 +49,10 @@ rule records:
         "../../envs/lensproof.yaml"
     params:
         code=code_hash("records"),
-        count=BENCHMARK.instances,
+        number=BENCHMARK.instances,
         seed=BENCHMARK.seed,
         passages=lambda wildcards, input: f"--passages {input.passages}" if input.passages else "",
         languages=",".join(BENCHMARK.languages),
     shell:
         "lensproof --log {log} records build {wildcards.records} --checkpoint results/checkpoints/{wildcards.checkpoint} "
-        "{params.passages} --languages {params.languages:q} --count {params.count} --seed {params.seed} --out {output}"
+        "{params.passages} --languages {params.languages:q} --count {params.number} --seed {params.seed} --out {output}"

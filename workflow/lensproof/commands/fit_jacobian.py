@@ -14,6 +14,7 @@ from lensproof import options
 @options.sequences
 @options.shard
 @click.option("--skip", type=click.IntRange(0), default=16, show_default=True, help="Positions left out at the start.")
+@click.option("--lowest", type=click.IntRange(0), default=0, show_default=True, help="Lowest layer to fit.")
 @click.option("--cotangents", type=click.IntRange(1), default=8, show_default=True, help="Outputs at once.")
 @options.machine
 @options.out
@@ -23,6 +24,7 @@ def command(
     first: int,
     count: int,
     skip: int,
+    lowest: int,
     cotangents: int,
     device: str,
     precision: str,
@@ -41,9 +43,9 @@ def command(
     prompts = tokens(take(needs.check(read_parquet(sequences), sequences), "lens", count, first))
     decoder = load(checkpoint, device, precision)
     progress = f"Jacobian lens, {checkpoint.name}, prompts {first}-{first + count - 1}"
-    lens = jacobian.fit(decoder, prompts, skip=skip, cotangents=cotangents, progress=progress)
+    lens = jacobian.fit(decoder, prompts, skip=skip, cotangents=cotangents, lowest=lowest, progress=progress)
     manifest = checkpoint / "checkpoint.json"
     settings = {"first": first, "count": count, "skip": skip, "cotangents": cotangents}
     settings |= {"device": str(decoder.device), "precision": precision}
     provenance = record("fit_jacobian", {"weights": manifest, "sequences": sequences}, **settings)
-    jacobian.save(out, lens, {**provenance, "weights": read_json(manifest)["sha256"]})
+    jacobian.save(out, lens, {**provenance, "weights": read_json(manifest)["sha256"], jacobian.LOWEST: lowest})

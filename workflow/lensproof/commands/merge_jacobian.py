@@ -22,9 +22,13 @@ def command(shards: tuple[Path, ...], out: Path) -> None:
     weights = {lens.provenance.get("weights") for lens in lenses}
     if len(weights) > 1:
         raise LensproofError("these shards were fitted on different weights: merge shards of one checkpoint only")
+    lowest = {lens.provenance.get(jacobian.LOWEST, 0) for lens in lenses}
+    if len(lowest) > 1:
+        raise LensproofError("these shards have different lowest layers: merge shards of one fit only")
     merged = jacobian.combine(lenses)
     if out.suffix == ".pt":
         jacobian.save_reference(out, merged)
         return
     inputs = {f"shard_{index:03d}": shard for index, shard in enumerate(shards)}
-    jacobian.save(out, merged, {**record("merge_jacobian", inputs), "weights": weights.pop()})
+    found = {"weights": weights.pop(), jacobian.LOWEST: lowest.pop()}
+    jacobian.save(out, merged, {**record("merge_jacobian", inputs), **found})

@@ -30,6 +30,8 @@ from lensproof.streams.trace import onward, residuals
 
 PROMPTS = "prompts"
 """Name of the tensor that holds the number of prompts."""
+LOWEST = "lowest"
+"""Key of a file's provenance: the layer from which on the lens is whole, 0 where it is not there."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,11 @@ def fit(
         progress: text of a progress bar, or None.
 
     Raises:
-        LensproofError: no prompt is longer than ``skip + 1``, or the model is in training mode with dropout.
+        LensproofError: no prompt is longer than ``skip + 1``, the model is in training mode with dropout, or it has no
+            layer ``lowest``.
     """
+    if not 0 <= lowest <= decoder.depth:
+        raise LensproofError(f"layer {lowest} is out of range: the model has layers 0 to {decoder.depth}")
     settings = {"skip": skip, "cotangents": cotangents, "lowest": lowest, "progress": progress}
     return combine(fit_prompt(decoder, prompt, **settings) for prompt in tokens)
 
@@ -297,9 +302,11 @@ def _refuse_other_model(lens: JacobianLens, decoder: Decoder, weights: str | Non
         raise LensproofError(f"{path} was fitted on a model of width {lens.width}, this one has {decoder.width}")
     if max(lens.matrices) > decoder.depth:
         raise LensproofError(f"{path} has a layer {max(lens.matrices)}, this model ends at layer {decoder.depth}")
-    complete = lens.provenance and set(lens.matrices) != set(range(decoder.depth + 1))
-    if complete:
-        raise LensproofError(f"{path} covers {_ranges(lens.matrices)}, this model has layers 0 to {decoder.depth}")
+    lowest = int(lens.provenance.get(LOWEST, 0))
+    if lens.provenance and set(lens.matrices) != set(range(lowest, decoder.depth + 1)):
+        expected = f"a lens from layer {lowest} on" if lowest else "this model"
+        found = f"{path} covers {_ranges(lens.matrices)}"
+        raise LensproofError(f"{found}, {expected} has layers {lowest} to {decoder.depth}")
     recorded = lens.provenance.get("weights")
     if recorded and weights and recorded != weights:
         raise LensproofError(f"{path} was fitted on other weights (sha256 {recorded[:12]}, here {weights[:12]})")
