@@ -6,6 +6,7 @@ with one keyword for each arm; no keyword and no label occurs in a passage. All 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -60,7 +61,8 @@ MATCHED_LENGTH = Wording(
     span=True,
 )
 
-WORDINGS = (WORDING, MATCHED_LENGTH)
+WORDINGS = {"language": {"default": WORDING, "length": MATCHED_LENGTH}}
+"""Family -> name -> wording; planted models know no other family."""
 
 BOS, UNKNOWN = "<s>", "<unk>"
 PIECES = r" ?[\p{L}\p{N}'-]+| ?[^\s\p{L}\p{N}]|\n"
@@ -129,8 +131,9 @@ def _vocabulary() -> tuple[Token, ...]:
 
 def _said() -> set[str]:
     """All words of the wordings, the names that are filled in left out."""
-    parts = [part for wording in WORDINGS for part in (wording.body, wording.legend, *wording.instructions.values())]
-    said = re.sub(r"{\w+}", "", "\n".join([*parts, *(wording.cue for wording in WORDINGS)]))
+    wordings = WORDINGS["language"].values()
+    parts = [(wording.body, wording.legend, wording.cue, *wording.instructions.values()) for wording in wordings]
+    said = re.sub(r"{\w+}", "", "\n".join(itertools.chain(*parts)))
     return {piece.strip() for piece, _ in _SPLIT.pre_tokenize_str(said)} - {""}
 
 
