@@ -77,7 +77,7 @@ def counterfactual(
     Raises:
         LensproofError: no pair can be built, a record without its table, or records that are not of one arm.
     """
-    tables = {record.id: _table(record) for record in records}
+    tables = {record.id: _table(record) for record in _of_one_arm(records)}
 
     def allowed(donor: Record, target: Record) -> bool:
         predicted = tables[target.id].get(donor.latent_value)
@@ -95,10 +95,7 @@ def _pairs(
     records: Sequence[Record], kind: str, seed: int, count: int | None, allowed: Callable[[Record, Record], bool]
 ) -> list[Pair]:
     """The first ``count`` targets that have an allowed donor, each with one of them."""
-    arms = sorted({record.condition for record in records})
-    if len(arms) > 1:
-        raise LensproofError(f"pairs are of one arm, not of {', '.join(arms)}")
-    ordered = sorted(records, key=lambda record: record.semantic_instance_id)
+    ordered = sorted(_of_one_arm(records), key=lambda record: record.semantic_instance_id)
     chosen: list[Pair] = []
     for target in ordered:
         if len(chosen) == count:
@@ -107,6 +104,13 @@ def _pairs(
         if donors:
             chosen.append(Pair(Draws(seed, kind, target.semantic_instance_id).choice(donors), target))
     return chosen
+
+
+def _of_one_arm(records: Sequence[Record]) -> Sequence[Record]:
+    arms = sorted({record.condition for record in records})
+    if len(arms) > 1:
+        raise LensproofError(f"pairs are of one arm, not of {', '.join(arms)}")
+    return records
 
 
 def _table(record: Record) -> dict[str, str]:
