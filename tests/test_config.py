@@ -7,7 +7,7 @@ import copy
 import pytest
 import yaml
 
-from lensproof.config import Experiments, chosen_layers, schema, validated
+from lensproof.config import Experiments, asked_for, chosen_layers, schema, validated
 from lensproof.errors import LensproofError
 
 
@@ -63,6 +63,21 @@ def change(config, key, value):
         ("jacobian_lens.skip", 127, "jacobian_lens.skip .127. leaves no position"),
         ("experiments.coherence.labels", 8, "coherence.labels and directions.labels differ"),
         ("experiments.planes.sequences", 2, "experiments.planes.sequences"),
+        ("gathered.checkpoints", ["gpt-5"], "gathered.checkpoints names 'gpt-5'"),
+        ("gathered.checkpoints", ["planted-gate", "planted-gate"], "gathered: checkpoints names one twice"),
+        ("gathered.instances.language", 500, "gathered.instances.language is 500, but benchmark.instances only 400"),
+        ("gathered.instances", {"language": 10}, "instances does not say how many of tracking"),
+        (
+            "gathered.experiments.visibility.sets",
+            ["language", "language"],
+            "experiments.visibility.sets names one twice",
+        ),
+        ("gathered.experiments.visibility.sets", ["languages"], "gathered.experiments.visibility.sets"),
+        ("gathered.experiments.availability.sets", ["tracking"], "names no language set, which planted-gather needs"),
+        ("gathered.experiments.availability.splits", 1, "gathered.experiments.availability.splits"),
+        ("gathered.experiments.worked_example.depths", [0.7, 0.6], "depths must be rising"),
+        ("benchmark.sets", ["language", "language_unmatched"], "sets names language_length, which benchmark.sets does"),
+        ("registry.checkpoints.planted-gate.corpus", "pile", "registry.checkpoints.planted-gate.corpus names 'pile'"),
         ("registry.corpora.lee.split", {"calibration": 0.9, "lens": 0.2, "test": 0.1}, "add up to 1.2"),
         ("registry.checkpoints.smollm2-135m.source.sha256", "abc", "registry.checkpoints.smollm2-135m.source"),
     ],
@@ -77,6 +92,24 @@ def test_a_mistake_is_one_line_that_names_the_key(config, key, value, message):
 def test_layers_out_of_order_are_refused_in_every_experiment(config, experiment):
     with pytest.raises(LensproofError, match="rising and distinct"):
         validated(change(config, f"experiments.{experiment}.layers", [2, 1]))
+
+
+def test_planted_models_know_the_language_family_only(config):
+    checked = validated(config)
+    sets = config["gathered"]["experiments"]["visibility"]["sets"]
+    assert checked.record_sets("visibility", "smollm2-135m") == sets
+    assert checked.record_sets("visibility", "planted-gate") == [name for name in sets if name.startswith("language")]
+    assert checked.planted("planted-gate")
+    assert not checked.planted("smollm2-135m")
+
+
+def test_lenses_of_planted_models_are_fitted_on_text_of_their_own(config):
+    checked = validated(config)
+    assert (checked.corpus_of("planted-gate"), checked.corpus_of("gemma3-270m")) == ("planted", "lee")
+    needs = asked_for(checked)
+    lens = {"gathered.lens.prompts": ("lens", config["gathered"]["lens"]["prompts"])}
+    assert needs["results/sequences/planted-gate/planted.parquet"] == lens
+    assert "gathered.lens.prompts" not in needs["results/sequences/gemma3-270m/lee.parquet"]  # it has a whole lens
 
 
 def test_layers_are_taken_rising_and_once():

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -106,8 +106,17 @@ class PlantedSource(Strict):
     )
 
 
+class AdaptedSource(Strict):
+    """Another checkpoint with LoRA weights merged into its own."""
+
+    kind: Literal["adapted"]
+    of: str = Field(description="name of that checkpoint in the registry")
+    adapter: str = Field(description="folder of the LoRA weights, as `lensproof train-adapter` writes them")
+
+
 Source = Annotated[
-    WheelSource | HubSource | PathSource | RandomSource | InitialSource | PlantedSource, Field(discriminator="kind")
+    WheelSource | HubSource | PathSource | RandomSource | InitialSource | PlantedSource | AdaptedSource,
+    Field(discriminator="kind"),
 ]
 
 
@@ -118,6 +127,10 @@ class Checkpoint(Strict):
     licence: str
     layers: Positive = Field(description="number of blocks L; layers run from 0 (embedding) to L")
     tied: bool = Field(description="input and output embeddings are one matrix")
+    corpus: str | None = Field(
+        default=None,
+        description="what lenses are fitted on, by its name in the registry, if not the run's corpus",
+    )
     source: Source
 
 
@@ -196,6 +209,94 @@ class Benchmark(Strict):
         if "English" in self.languages:
             raise ValueError("languages names English, in which all instructions are: it is no candidate")
         return self
+
+
+Family = Literal["language", "tracking"]
+ReadSet = Literal[*get_args(RecordSet), "language_no_cue", "tracking_no_cue"]
+"""Sets that can be read: those that are built, and a family's own with the answer cue left out."""
+NO_CUE = "_no_cue"
+
+
+def built_from(name: str) -> str:
+    """The set that the records of a set to read are made from: itself, or that which has the cue."""
+    return name.removesuffix(NO_CUE)
+
+
+class OnRecords(Strict):
+    """An experiment on benchmark records."""
+
+    sets: list[ReadSet] = Field(min_length=1, description="record sets to run it on, the family's own among them")
+
+
+class Visibility(OnRecords):
+    """How visible the latent variable is at the query position, arm by arm, and whether the arm is answered rightly."""
+
+
+class Availability(OnRecords):
+    """Whether one linear map decodes the latent variable in every arm."""
+
+    splits: Annotated[int, Field(ge=2)] = Field(description="divisions of the instances into training and test")
+
+
+class WorkedExample(OnRecords):
+    """One instance, the first: where the latent variable ranks in each arm, and which tokens stand first."""
+
+    depths: list[Annotated[float, Field(gt=0, le=1)]] = Field(
+        min_length=1, description="shares of depth at which tokens are shown, rising"
+    )
+    top: Positive = Field(description="tokens shown")
+
+    @model_validator(mode="after")
+    def _rising_depths(self) -> WorkedExample:
+        if sorted(set(self.depths)) != self.depths:
+            raise ValueError("depths must be rising and distinct")
+        return self
+
+
+class OnRecordsExperiments(Strict):
+    """Sizes of the experiments on benchmark records, one section for each."""
+
+    visibility: Visibility
+    availability: Availability
+    worked_example: WorkedExample
+
+
+class BandLens(Strict):
+    """The Jacobian lens of a checkpoint that is not among `checkpoints`: the layers of Gathered's band and those above,
+    since no others are read."""
+
+    prompts: Positive = Field(description="sequences to average over")
+    shard: Positive = Field(description="prompts per shard; a killed run loses at most one shard")
+
+
+class Gathered(Strict):
+    """Experiments of "Gathered, Not Admitted"."""
+
+    checkpoints: list[str] = Field(min_length=1, description="checkpoints to run, by their name in the registry")
+    instances: dict[Family, Positive] = Field(
+        description="semantic instances of each family: the first that have every arm, the same in all its sets"
+    )
+    shard: Positive = Field(description="instances per shard; a killed run loses at most one shard")
+    lens: BandLens
+    experiments: OnRecordsExperiments
+    resamples: Annotated[int, Field(ge=100)] = Field(description="of every bootstrap; its level is bootstrap.level")
+
+    @model_validator(mode="after")
+    def _sets(self) -> Gathered:
+        if len(set(self.checkpoints)) < len(self.checkpoints):
+            raise ValueError("checkpoints names one twice")
+        for name, experiment in self.experiments:
+            if len(set(experiment.sets)) < len(experiment.sets):
+                raise ValueError(f"experiments.{name}.sets names one twice")
+            for chosen in experiment.sets:
+                if family(chosen) not in self.instances:
+                    raise ValueError(f"instances does not say how many of {family(chosen)} there are to be")
+        return self
+
+
+def family(records: str) -> Family:
+    """The family of a record set, which its name begins with."""
+    return records.partition("_")[0]
 
 
 class Calibration(Strict):
@@ -504,6 +605,7 @@ class Config(Strict):
     readings: Readings
     experiments: Experiments
     benchmark: Benchmark
+    gathered: Gathered
     bootstrap: Bootstrap
     registry: Registry
 
@@ -512,8 +614,9 @@ class Config(Strict):
         _known("checkpoints", self.checkpoints, self.registry.checkpoints)
         if len(set(self.checkpoints)) < len(self.checkpoints):
             raise ValueError("checkpoints names one twice")
-        for name in self.checkpoints:
-            if self.level == "paper" and self.registry.checkpoints[name].source.kind in ("wheel", "random"):
+        _known("gathered.checkpoints", self.gathered.checkpoints, self.registry.checkpoints)
+        for name in (*self.checkpoints, *self.gathered.checkpoints):
+            if self.level == "paper" and self.registry.checkpoints[name].source.kind in ("wheel", "random", "adapted"):
                 raise ValueError(f"level is paper, but {name} is not one of the paper's checkpoints: set level to desk")
         _known("corpus", [self.corpus], self.registry.corpora)
         _known("benchmark.passages", [self.benchmark.passages], self.registry.passages)
@@ -528,8 +631,22 @@ class Config(Strict):
         if self.experiments.long_context.long % self.sequence_length:
             raise ValueError(f"experiments.long_context.long is not a multiple of {self.sequence_length} tokens")
         for name, checkpoint in self.registry.checkpoints.items():
-            if isinstance(checkpoint.source, InitialSource):
+            if isinstance(checkpoint.source, InitialSource | AdaptedSource):
                 _known(f"registry.checkpoints.{name}.source.of", [checkpoint.source.of], self.registry.checkpoints)
+            if checkpoint.corpus:
+                _known(f"registry.checkpoints.{name}.corpus", [checkpoint.corpus], self.registry.corpora)
+        planted = [name for name in self.gathered.checkpoints if self.planted(name)]
+        for name, experiment in self.gathered.experiments:
+            if planted and not self.record_sets(name, planted[0]):
+                raise ValueError(f"gathered.experiments.{name}.sets names no language set, which {planted[0]} needs")
+            missing = [chosen for chosen in experiment.sets if built_from(chosen) not in self.benchmark.sets]
+            if missing:
+                raise ValueError(f"gathered.experiments.{name}.sets names {missing[0]}, which benchmark.sets does not")
+        for name, count in self.gathered.instances.items():
+            if count > self.benchmark.instances:
+                raise ValueError(
+                    f"gathered.instances.{name} is {count}, but benchmark.instances only {self.benchmark.instances}"
+                )
         for experiment in Experiments.model_fields:
             section, key = getattr(self.experiments, experiment), f"experiments.{experiment}"
             if isinstance(getattr(section, "sequences", None), dict):
@@ -546,6 +663,19 @@ class Config(Strict):
     def sequences(self, checkpoint: str) -> int:
         """Test sequences to read with this checkpoint."""
         return self.readings.sequences.get(checkpoint, self.readings.sequences["default"])
+
+    def corpus_of(self, checkpoint: str) -> str:
+        """The corpus that a checkpoint's lenses are fitted on."""
+        return self.registry.checkpoints[checkpoint].corpus or self.corpus
+
+    def record_sets(self, experiment: str, checkpoint: str) -> list[str]:
+        """Record sets of an experiment with one checkpoint: planted models know the language family only."""
+        sets = getattr(self.gathered.experiments, experiment).sets
+        return [name for name in sets if family(name) == "language"] if self.planted(checkpoint) else list(sets)
+
+    def planted(self, checkpoint: str) -> bool:
+        """Whether its weights are written by hand, so that its verdicts are of a level of their own."""
+        return self.registry.checkpoints[checkpoint].source.kind == "planted"
 
 
 def _known(key: str, names, registry: Mapping[str, Any]) -> None:
@@ -607,6 +737,9 @@ def asked_for(config: Config) -> dict[str, dict[str, tuple[str, int]]]:
         file = files.setdefault(f"results/sequences/{name}/{trained.corpus}.parquet", {})
         file["experiments.translators.tokens"] = ("calibration", -(-trained.budget(name) // config.sequence_length))
         file["experiments.translators.sequences"] = ("test", config.experiments.sizes("translators", name)[0])
+    for name in (name for name in config.gathered.checkpoints if name not in config.checkpoints):
+        own = files.setdefault(f"results/sequences/{name}/{config.corpus_of(name)}.parquet", {})
+        own["gathered.lens.prompts"] = ("lens", config.gathered.lens.prompts)
     return files
 
 

@@ -8,10 +8,14 @@ import pkgutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import click
 
 from lensproof.errors import LensproofError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # malloc.h
 
@@ -22,6 +26,7 @@ checkpoint = click.option(
     "--checkpoint", "checkpoint", type=FOLDER, required=True, help="Folder of the checkpoint, results/checkpoints/NAME."
 )
 sequences = click.option("--sequences", type=FILE, required=True, help="Token sequences made by `lensproof sequences`.")
+records = click.option("--records", type=FILE, required=True, help="Benchmark records made by `lensproof records`.")
 out = click.option("--out", type=FILE, required=True, help="File to write.")
 
 
@@ -114,6 +119,12 @@ def named(paths: Sequence[Path]) -> dict[str, Path]:
     """Files by their bare names, or by folder and name where two are called the same."""
     bare = {path.stem: path for path in paths}
     return bare if len(bare) == len(paths) else {f"{path.parent.name}/{path.stem}": path for path in paths}
+
+
+def categories(table: pd.DataFrame) -> pd.DataFrame:
+    """A table of trials with its columns of text as categories, which repeat the same few."""
+    text = [name for name in table if table[name].dtype == object or str(table[name].dtype) in ("str", "string")]
+    return table.astype(dict.fromkeys(text, "category"))
 
 
 def module(room: str, name: str, function: str) -> ModuleType:

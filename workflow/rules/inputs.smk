@@ -30,6 +30,17 @@ def experiment_inputs(wildcards):
     return fitted | {key: template.format(**fields) for key, template in experiment.files.items()}
 
 
+def lens_size(checkpoint):
+    """Prompts of a checkpoint's Jacobian lens, and prompts per shard: where only Gathered reads, those of its band."""
+    size = LENS if checkpoint in settings.checkpoints else settings.gathered.lens
+    return size.prompts, size.shard
+
+
+def lowest_layer(checkpoint):
+    """The lowest layer of its Jacobian lens."""
+    return 0 if checkpoint in settings.checkpoints else band(registered("checkpoints", checkpoint).layers)[0]
+
+
 def as_flags(files):
     """``--input NAME=FILE`` for each."""
     return " ".join(f"--input {name}={shlex.quote(file)}" for name, file in files.items())
@@ -73,7 +84,7 @@ def timed_jobs(checkpoint):
     """
     folder = "results/benchmarks"
     sizes = {
-        "jacobian_lens": (LENS.prompts, LENS.shard),
+        "jacobian_lens": lens_size(checkpoint),
         "readings": (settings.sequences(checkpoint), READINGS.shard),
     }
     jobs = [("calibration", settings.calibration.sequences, f"{folder}/typical_attention/{checkpoint}.tsv")]
@@ -84,11 +95,59 @@ def timed_jobs(checkpoint):
     return " ".join(f"--job {step}:{items}={file}" for step, items, file in jobs)
 
 
-def shown(experiments):
-    """The estimates of every checkpoint that a figure or table shows."""
+def instances(records):
+    """How many semantic instances of a record set are run."""
+    return settings.gathered.instances[family(records)]
+
+
+def states_of(checkpoint, records):
+    """All shards of a record set's states at the query position."""
+    folder = f"results/artifacts/{checkpoint}/query_states/{records}"
+    return [f"{folder}/shard_{shard}.safetensors" for shard in shards(instances(records), settings.gathered.shard)]
+
+
+def states(wildcards):
+    """Those that one job of an experiment on benchmark records takes."""
+    own = states_of(wildcards.checkpoint, wildcards.records)
+    return own if ON_RECORDS[wildcards.experiment].takes == "all" else [own[int(wildcards.shard)]]
+
+
+def fitted(wildcards):
+    """The fitted artifacts that an experiment on benchmark records reads."""
+    names = ON_RECORDS[wildcards.experiment].inputs
+    return {name: f"results/artifacts/{wildcards.checkpoint}/{name}.safetensors" for name in names}
+
+
+def gathered_observed(experiment, checkpoint):
+    """All that the estimates of an experiment on benchmark records are made from, for one checkpoint."""
+    folder = f"results/observations/gathered/{experiment}/{checkpoint}"
+    by_shard = ON_RECORDS[experiment].takes == "shard"
     return [
-        f"results/estimates/lexframe/{experiment}/{checkpoint}.parquet"
+        f"{folder}/{records}/shard_{shard}.parquet"
+        for records in settings.record_sets(experiment, checkpoint)
+        for shard in (shards(instances(records), settings.gathered.shard) if by_shard else ["000"])
+    ]
+
+
+def shown(paper, experiments):
+    """The estimates of every checkpoint of a paper that a figure or table shows."""
+    return [
+        f"results/estimates/{paper}/{experiment}/{checkpoint}.parquet"
         for experiment in experiments
-        for checkpoint in settings.checkpoints
+        for checkpoint in CHECKPOINTS[paper]
         if experiment != CLAIMS_TABLE
     ] + (["results/claims.csv"] if CLAIMS_TABLE in experiments else [])
+
+
+def listed(catalogue):
+    """Paper, name and experiments of every figure or table."""
+    return [(paper, name, needed) for paper, own in catalogue.items() for name, needed in own.items()]
+
+
+def drawn(paper):
+    """All files of a paper's figures and tables."""
+    figures = expand(
+        "results/figures/{paper}/{name}.{form}", paper=paper, name=FIGURES[paper], form=["pdf", "svg", "png"]
+    )
+    tables = expand("results/tables/{paper}/{name}.{form}", paper=paper, name=TABLES[paper], form=["csv", "md", "tex"])
+    return figures + tables

@@ -62,7 +62,9 @@ rule jacobian_lens_shard:
     """The Jacobian lens of a few prompts."""
     input:
         checkpoint="results/checkpoints/{checkpoint}/checkpoint.json",
-        sequences=f"results/sequences/{{checkpoint}}/{settings.corpus}.parquet",
+        sequences=lambda wildcards: (
+            f"results/sequences/{wildcards.checkpoint}/{settings.corpus_of(wildcards.checkpoint)}.parquet"
+        ),
     output:
         "results/artifacts/{checkpoint}/jacobian_lens/shard_{shard}.safetensors",
     log:
@@ -76,22 +78,23 @@ rule jacobian_lens_shard:
         gpu=GPU,
     params:
         code=code_hash("fit_jacobian"),
-        share=lambda wildcards: share(wildcards.shard, LENS.prompts, LENS.shard),
+        share=lambda wildcards: share(wildcards.shard, *lens_size(wildcards.checkpoint)),
+        lowest=lambda wildcards: lowest_layer(wildcards.checkpoint),
         skip=LENS.skip,
         cotangents=LENS.cotangents,
         machine=MACHINE,
     shell:
         "lensproof --log {log} fit-jacobian --checkpoint results/checkpoints/{wildcards.checkpoint} "
-        "--sequences {input.sequences} {params.share} --skip {params.skip} --cotangents {params.cotangents} "
-        "{params.machine} --threads {threads} --out {output}"
+        "--sequences {input.sequences} {params.share} --lowest {params.lowest} --skip {params.skip} "
+        "--cotangents {params.cotangents} {params.machine} --threads {threads} --out {output}"
 
 
 rule jacobian_lens:
     """The Jacobian lens of a checkpoint, from its shards."""
     input:
-        collect(
+        lambda wildcards: collect(
             "results/artifacts/{{checkpoint}}/jacobian_lens/shard_{shard}.safetensors",
-            shard=shards(LENS.prompts, LENS.shard),
+            shard=shards(*lens_size(wildcards.checkpoint)),
         ),
     output:
         "results/artifacts/{checkpoint}/jacobian_lens.safetensors",

@@ -79,6 +79,26 @@ def check(file: Path, checkpoint: Path) -> None:
 
 
 @command.command()
+@click.argument("file", type=options.FILE)
+@options.out
+def without_cue(file: Path, out: Path) -> None:
+    """Write the records of FILE with the last line of every instruction, the answer cue, left out."""
+    from lensproof.corpora.benchmark import wording
+    from lensproof.corpora.benchmark.record import read_records, write_records
+    from lensproof.errors import LensproofError
+    from lensproof.files import provenance_path, write_json
+    from lensproof.provenance import record
+
+    found = read_records(file)
+    bare = [wording.without_cue(item) for item in found]
+    for one, other in zip(found, bare, strict=True):
+        if one == other:
+            raise LensproofError(f"{one.id}: the instruction does not end in the answer cue")
+    write_records(out, bare)
+    write_json(provenance_path(out), record("records", {"records": file}, cue=False))
+
+
+@command.command()
 @click.argument("name")
 @options.registry
 @options.out

@@ -1,13 +1,18 @@
 """What each experiment reads, without anything heavy: the Snakefile looks here.
 
 An experiment is a module of this folder with ``observe(run) -> DataFrame``, its section of the configuration
-(``experiments.<name>``) and a module of the same name in ``lensproof.statistics``.
+(``experiments.<name>``, or ``gathered.experiments.<name>`` of one on benchmark records) and a module of the same name in
+``lensproof.statistics``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
+
+from lensproof.config import NO_CUE, family
+from lensproof.corpora.benchmark.record import ARMS
 
 
 @dataclass(frozen=True)
@@ -59,3 +64,39 @@ EXPERIMENTS = {
     "sensitivity": Experiment(),
     "examples": Experiment(inputs=("typical_attention", "jacobian_lens"), float32=False),
 }
+
+
+@dataclass(frozen=True)
+class OnRecords:
+    """What an experiment on benchmark records reads, besides the states at the query position.
+
+    Attributes:
+        inputs: names of files in ``results/artifacts/<checkpoint>/``, all safetensors.
+        takes: which states of a set one job takes: those of a ``shard``, so that there are as many jobs; ``all``, or
+            the ``first`` shard only.
+    """
+
+    inputs: tuple[str, ...] = ()
+    takes: Literal["shard", "all", "first"] = "shard"
+
+
+ON_RECORDS = {
+    "visibility": OnRecords(inputs=("jacobian_lens",)),
+    "availability": OnRecords(takes="all"),
+    "worked_example": OnRecords(inputs=("jacobian_lens",), takes="first"),
+}
+OF_FAMILY = {"language": ARMS, "tracking": tuple(arm for arm in ARMS if arm != "supplied")}
+"""Family -> the arms that its records have."""
+OF_VARIANT = {
+    "_unmatched": ("report", "flexible", "control"),
+    "_length": ("automatic", "report", "flexible", "control"),
+    NO_CUE: ("automatic",),
+}
+"""End of a set's name -> the arms that are run, where the set says something of these alone."""
+
+
+def arms_of(records: str) -> tuple[str, ...]:
+    """The arms of a record set that are run."""
+    own = OF_FAMILY[family(records)]
+    variant = records.removeprefix(family(records))
+    return tuple(arm for arm in own if arm in OF_VARIANT.get(variant, own))

@@ -7,7 +7,7 @@ ranks below it, the second first, with ``prefix``, ``rank`` and ``token`` beside
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pandas as pd
@@ -39,15 +39,27 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     missing = [column for column in NEEDED if column not in observations.columns]
     if missing or observations.empty:
         raise LensproofError(f"the observations lack {', '.join(missing) or 'trials'}: build them again")
-    about = {"resamples": resamples, "level": level, "seed": seed, "experiment": "examples"}
-    table = pd.DataFrame([{**_EMPTY, **about, **row} for row in _rows(observations)])
+    return singles(_rows(observations), "examples", resamples=resamples, level=level, seed=seed)
+
+
+def singles(rows: Iterable[Row], experiment: str, *, resamples: int, level: float, seed: int) -> pd.DataFrame:
+    """The table of estimates of single trials: an interval is the point, and tokens stand beside (:data:`SAID`).
+
+    Args:
+        rows: each with what :data:`_EMPTY` does not say; ``prefix``, ``rank``, ``token`` and ``probability`` are null
+            unless they are there.
+        experiment: whose estimates they are.
+        resamples: as of the other estimates of the run, like ``level`` and ``seed``.
+    """
+    about = {"resamples": resamples, "level": level, "seed": seed, "experiment": experiment}
+    table = pd.DataFrame([{**_EMPTY, **about, **row} for row in rows])
     table = table.assign(lo=table["point"], hi=table["point"])
     return table[[*COLUMNS, *SAID]].astype({**TYPES, "rank": "Int16", "token": "str", "prefix": "str"})
 
 
 _EMPTY = {
     "reference": None, "contrast": None, "numerator": np.nan, "layers": 1, "n": 1, "clusters": 1,
-    "rank": None, "token": None, "probability": np.nan,
+    "prefix": None, "rank": None, "token": None, "probability": np.nan,
 }  # fmt: skip
 
 
