@@ -552,9 +552,7 @@ def test_sets_are_those_that_the_configuration_knows():
         assert {record.meta.get("swaps", 3) for record in records} == {chosen.swaps}
     with pytest.raises(LensproofError, match="there is no set of records 'lookup' .there is language, "):
         sets.build("lookup", tokenizer(), count=1, seed=0)
-    with pytest.raises(
-        LensproofError, match="tracking is of the tracking family in its default wording: there is none"
-    ):
+    with pytest.raises(LensproofError, match="tracking needs a default wording of the tracking family, which is not"):
         sets.build("tracking", tokenizer(), count=1, seed=0, wordings={"language": LANGUAGE})
     with pytest.raises(LensproofError, match="language needs passages"):
         sets.build("language", tokenizer(), count=1, seed=0)
