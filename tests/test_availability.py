@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from records_world import ARMS, VALUES, instances
@@ -34,6 +35,19 @@ def estimated(observations, **settings):
     return statistics.estimate(table, **{"resamples": 200, "level": 0.95, "seed": 0, **settings})
 
 
+def joint(accuracy, floor, classes=8, cases=20):
+    """Trials of a joint probe at one layer: arm -> share right in each split, on true and on permuted labels."""
+    rows = [
+        {"split": split, "permuted": permuted, "method": arm, "instance": f"i{case}", "document": f"p{case}",
+         "correct": case < round(share * cases)}
+        for permuted, found in ((False, accuracy), (True, floor))
+        for arm, shares in found.items()
+        for split, share in enumerate(shares)
+        for case in range(cases)
+    ]  # fmt: skip
+    return pd.DataFrame(rows).assign(trained_on="joint", centred=False, layer=9, classes=classes)
+
+
 def value(estimates, measure, method, setting="language"):
     chosen = estimates[
         (estimates["measure"] == measure) & (estimates["method"] == method) & (estimates["setting"] == setting)
@@ -44,7 +58,9 @@ def value(estimates, measure, method, setting="language"):
 
 
 def test_a_variable_that_is_there_is_decoded_in_every_arm_and_its_permuted_labels_are_not():
-    estimates = estimated(availability.observe(run()))
+    observed = availability.observe(run())
+    assert set(observed["classes"]) == {3}
+    estimates = estimated(observed)
     floor = value(estimates, "floor", "all_arms")["point"]
     assert 1 / 3 <= floor < 0.65
     for arm in ARMS:
@@ -122,6 +138,21 @@ def test_layers_are_fitted_apart_and_agree_with_another_solver():
     other = LogisticRegression(C=1e4, max_iter=1000).fit(states[0].numpy(), target.numpy())
     ours = (states[0] @ weight[0] + bias[0]).argmax(-1).numpy()
     assert (ours == other.predict(states[0].numpy())).mean() > 0.97
+
+
+def test_how_far_above_the_floor_every_arm_is():
+    accuracy = {"report": (0.9, 1.0), "control": (0.6, 0.7)}
+    floor = {"report": (0.2, 0.3), "control": (0.2, 0.1)}
+    estimates = estimated(joint(accuracy, floor))
+    assert value(estimates, "floor", "all_arms")["point"] == pytest.approx(0.2)
+    assert value(estimates, "floor_over_chance", "all_arms")["point"] == pytest.approx(0.2 * 8)
+    assert value(estimates, "over_floor", "report")["point"] == pytest.approx(0.95 / 0.2)
+    assert value(estimates, "over_floor", "lowest_arm")["point"] == pytest.approx(0.65 / 0.2)
+    assert value(estimates, "evenness", "all_arms")["point"] == pytest.approx(0.65 / 0.95)
+    spread = 0.1 / 2**0.5  # of two values 0.1 apart, here in every arm, on true and on permuted labels
+    assert value(estimates, "spread", "control")["point"] == pytest.approx(spread)
+    assert value(estimates, "above_floor_sds", "report")["point"] == pytest.approx(0.75 / spread)
+    assert value(estimates, "above_floor_sds", "lowest_arm")["point"] == pytest.approx(0.45 / spread)
 
 
 def test_what_cannot_be_probed_is_refused():

@@ -45,7 +45,7 @@ def observe(run: ArmsRun) -> pd.DataFrame:
 
     Returns:
         One row per (split, permuted, layer, trained_on, centred, held-out record): ``method`` (the record's arm),
-        ``instance``, ``document``, ``correct``.
+        ``instance``, ``document``, ``classes`` (values of z that the probe knows), ``correct``.
     """
     layers = list(band(run.decoder.depth))[::EVERY]
     splits = bar(range(run.options["splits"]), f"probes, {run.checkpoint}", unit="split")
@@ -65,7 +65,8 @@ def _split(run: ArmsRun, layers: Sequence[int], split: int, permuted: bool) -> p
             f"no value of the latent variable has {FEWEST} training records: the probe needs more instances"
         )
     tables = [_tested(run, labels, arms, layers, cell, test) for cell in _cells(arms, train)]
-    return pd.concat(tables, ignore_index=True).assign(split=split, permuted=permuted)
+    classes = np.int16(len(np.unique(labels[train])))
+    return pd.concat(tables, ignore_index=True).assign(split=split, permuted=permuted, classes=classes)
 
 
 def _cells(arms: np.ndarray, train: np.ndarray) -> Iterator[Cell]:

@@ -37,8 +37,9 @@ def observe(run: ArmsRun) -> pd.DataFrame:
 
     Returns:
         One row per (record, lens, layer): ``instance``, ``document`` (the cluster), ``method`` (the arm), ``lens``
-        (``jacobian_lens`` or ``logit_lens``), ``layer``, ``in_band``, ``rank`` (from 0), ``rz``, ``lz``, ``mz`` (nats),
-        and of its forced choice ``answer``, ``correct``, ``choice_margin`` (nats), ``open_correct``, ``choices``.
+        (``jacobian_lens`` or ``logit_lens``), ``layer``, ``depth`` (number of blocks), ``in_band``, ``rank`` (from 0),
+        ``rz``, ``lz``, ``mz`` (nats), and of its forced choice ``answer``, ``correct``, ``choice_margin`` (nats),
+        ``open_correct``, ``choices``.
     """
     lens = jacobian.load(run.input("jacobian_lens"), run.decoder, run.weights)
     choices = [choice(run.decoder, *pair) for pair in zip(run.records, run.states[:, -1], strict=True)]
@@ -48,7 +49,7 @@ def observe(run: ArmsRun) -> pd.DataFrame:
         for layer, name, transported in _readings(run.decoder, lens, run.states)
     ]
     table = pd.concat(parts, ignore_index=True)
-    return table.assign(in_band=table["layer"].isin(band(run.decoder.depth)))
+    return table.assign(depth=np.int16(run.decoder.depth), in_band=table["layer"].isin(band(run.decoder.depth)))
 
 
 def _readings(decoder: Decoder, lens: JacobianLens, states: Tensor) -> Iterator[tuple[int, str, Tensor]]:

@@ -8,7 +8,7 @@ beside them. Source: Gathered section 5 of the method.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,8 @@ from lensproof.statistics.sample import Sample
 from lensproof.statistics.table import Row, finish, row
 
 JOINT = "joint"
-NEEDS = ("records", "split", "permuted", "trained_on", "centred", "instance", "correct")
+ALL_ARMS, LOWEST = "all_arms", "lowest_arm"
+NEEDS = ("records", "split", "permuted", "trained_on", "centred", "instance", "classes", "correct")
 
 
 def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: int) -> pd.DataFrame:
@@ -33,7 +34,10 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
 
     Returns:
         ``method`` is the arm tested, ``setting`` the record set, followed by ``:<arm>`` (and ``:centred``) where the
-        probe was fitted on one arm. Measures: ``probe`` (accuracy), ``floor``, ``over_floor``, ``spread`` (of splits).
+        probe was fitted on one arm. Measures: ``probe`` (accuracy), ``floor``, ``over_floor``, ``spread`` (of splits),
+        ``above_floor_sds`` (accuracy less floor, in standard deviations over splits, pooled over arms and over true and
+        permuted labels), ``evenness`` (the lowest arm's accuracy over the highest's) and ``floor_over_chance``. What is
+        over or above the floor is also given for ``lowest_arm``, the least of all arms.
 
     Raises:
         LensproofError: there is one split only, or no permuted labels.
@@ -48,10 +52,11 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
 def _of_set(sample: Sample, rows: pd.DataFrame, name: str) -> Iterator[Row]:
     best = best_layers(rows)
     layers, n = rows["layer"].nunique(), rows["instance"].nunique()
+    chance = (1 / rows[rows["permuted"]].groupby("split")["classes"].first()).to_numpy()
     for (trained_on, centred), own in best.groupby(["trained_on", "centred"], observed=True):
         suffix = "" if trained_on == JOINT else f":{trained_on}" + (":centred" if centred else "")
         about = {"setting": name + suffix, "summary": "all_layers", "layers": layers, "n": n, "unit": "share"}
-        yield from _probes(sample, own, about)
+        yield from _probes(sample, own, chance, about)
 
 
 def best_layers(rows: pd.DataFrame) -> pd.DataFrame:
@@ -61,22 +66,42 @@ def best_layers(rows: pd.DataFrame) -> pd.DataFrame:
     return by_layer.groupby(keys, observed=True).max().rename("accuracy").reset_index()
 
 
-def _probes(sample: Sample, best: pd.DataFrame, about: Row) -> Iterator[Row]:
+def _probes(sample: Sample, best: pd.DataFrame, chance: np.ndarray, about: Row) -> Iterator[Row]:
     accuracy = best[~best["permuted"]].pivot(index="split", columns="method", values="accuracy")
     permuted = best[best["permuted"]].pivot(index="split", columns="method", values="accuracy")
     if len(accuracy) < 2 or permuted.empty:
         raise LensproofError(f"{sample.checkpoint}: the probe needs at least two splits, each with permuted labels")
     weights = _splits(len(accuracy), sample)
     floor = weights @ permuted.mean(axis=1).to_numpy()
-    yield row(sample, "all_arms", floor, measure="floor", **about)
-    for arm in accuracy:
-        values = accuracy[arm].to_numpy()
-        draws = weights @ values
+    yield row(sample, ALL_ARMS, floor, measure="floor", **about)
+    found = {arm: weights @ values.to_numpy() for arm, values in accuracy.items()}
+    spread = accuracy.std(ddof=1)
+    for arm, draws in found.items():
         yield row(sample, arm, draws, measure="probe", **about)
         yield row(sample, arm, draws - floor, measure="probe", reference="floor", contrast="difference", **about)
-        over = {**about, "unit": "ratio", "numerator": float(draws[0])}
-        yield row(sample, arm, ratio(draws, floor), measure="over_floor", **over)
-        yield row(sample, arm, np.full(len(draws), values.std(ddof=1)), measure="spread", **about)
+        yield row(sample, arm, np.full(len(draws), spread[arm]), measure="spread", **about)
+    pooled = float(np.sqrt(pd.concat([spread, permuted.std(ddof=1)]).pow(2).mean()))
+    yield from _above_floor(sample, found, floor, pooled, about)
+    over_chance = {**about, "unit": "ratio", "numerator": float(floor[0])}
+    yield row(sample, ALL_ARMS, ratio(floor, weights @ chance), measure="floor_over_chance", **over_chance)
+
+
+def _above_floor(
+    sample: Sample, found: Mapping[str, np.ndarray], floor: np.ndarray, pooled: float, about: Row
+) -> Iterator[Row]:
+    """Accuracy over floor, and above it in pooled standard deviations, for each arm and the one where it is least."""
+    over = {arm: ratio(draws, floor) for arm, draws in found.items()}
+    above = {arm: ratio(draws - floor, np.array(pooled)) for arm, draws in found.items()}
+    for arm, draws in found.items():
+        share = {**about, "unit": "ratio", "numerator": float(draws[0])}
+        yield row(sample, arm, over[arm], measure="over_floor", **share)
+        share = {**about, "unit": "standard deviations", "numerator": float(draws[0] - floor[0])}
+        yield row(sample, arm, above[arm], measure="above_floor_sds", **share)
+    for measure, unit, values in (("over_floor", "ratio", over), ("above_floor_sds", "standard deviations", above)):
+        yield row(sample, LOWEST, np.min(list(values.values()), axis=0), measure=measure, **{**about, "unit": unit})
+    lowest, highest = (pick(list(found.values()), axis=0) for pick in (np.min, np.max))
+    even = {**about, "unit": "ratio", "numerator": float(lowest[0])}
+    yield row(sample, ALL_ARMS, ratio(lowest, highest), measure="evenness", **even)
 
 
 def _splits(count: int, sample: Sample) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from lensproof.statistics.bootstrap import cluster_sums, mean_draws
+from lensproof.statistics.methods import in_order
 from lensproof.statistics.sample import ByLayer, Cells, Sample
 
 
@@ -33,3 +34,25 @@ def means(sample: Sample, observations: pd.DataFrame, column: str, weight: str |
     with np.errstate(invalid="ignore"):  # 0 / 0
         draws = mean_draws(sample.weights, cluster_sums(values, cells.index, cells.counts.shape), masses)
     return cells.split(draws)
+
+
+def medians(sample: Sample, observations: pd.DataFrame, column: str) -> dict[str, np.ndarray]:
+    """Draws (resamples + 1,) of the median of a column over each method's trials, which count as often as their
+    documents are drawn.
+
+    Raises:
+        LensproofError: a value is missing or not finite.
+    """
+    methods = in_order(observations["method"].astype(str))
+    return {name: _median(sample, observations[observations["method"] == name], column) for name in methods}
+
+
+def _median(sample: Sample, trials: pd.DataFrame, column: str) -> np.ndarray:
+    values = sample.values(trials, column)
+    order = values.argsort()
+    reached = sample.weights[:, sample.document(trials)[order]].cumsum(axis=1)
+    half = reached[:, -1:] / 2
+    # The middle value, or the mean of the two in the middle.
+    low, high = (reached >= half).argmax(axis=1), (reached > half).argmax(axis=1)
+    middle = values[order]
+    return np.where(reached[:, -1] > 0, (middle[low] + middle[high]) / 2, np.nan)

@@ -7,16 +7,19 @@ contrasts are within instances, on the same resamples. Source: Gathered sections
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from pandas.api.typing import DataFrameGroupBy
 
 from lensproof.errors import LensproofError
+from lensproof.lenses.band import to_paper
+from lensproof.statistics import choices
+from lensproof.statistics.choices import Draws, gained, plain_and_pairs
 from lensproof.statistics.contrasts import ratio
-from lensproof.statistics.means import means
+from lensproof.statistics.means import means, medians
 from lensproof.statistics.sample import ByLayer, Sample
 from lensproof.statistics.table import Row, finish, row
 
@@ -24,9 +27,13 @@ MEASURES = {"rz": "percentile rank", "lz": "decades", "mz": "nats"}
 """Readout -> unit. R_z is the paper's primary one and saturates; the others do not."""
 LENS = "jacobian_lens"
 SATURATED = 0.999
-DEMAND, CONTROL, SUPPLIED, REPORT = "flexible", "control", "supplied", "report"
+PEAK = 5 / 64
+"""Layers over which saturation is looked for, as a share of depth: as many as the paper's L40 to L44 of 64."""
+RISE = (0.50, 0.66)
+"""Shares of depth between which the paper's profiles rise, 0.55 and 0.61, widened by 0.05 for other models."""
+DEMAND, CONTROL, SUPPLIED, REPORT, AUTOMATIC = "flexible", "control", "supplied", "report", "automatic"
 UNMATCHED, WITHOUT_CUE = "_unmatched", "_no_cue"
-NEEDS = ("records", "lens", "instance", "in_band", "correct", "open_correct", "choice_margin", "choices", *MEASURES)
+NEEDS = ("records", "lens", "instance", "depth", "in_band", "rank", *MEASURES, *choices.NEEDS)
 
 
 def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: int) -> pd.DataFrame:
@@ -50,11 +57,21 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
 
 @dataclass(frozen=True)
 class Readouts:
-    """Draws of every readout of one record set by one lens: readout -> arm -> by layer; and the layers of the band."""
+    """Draws of one record set's readouts by one lens.
+
+    Attributes:
+        setting: the set, and the lens if it is not the Jacobian one.
+        by_layer: readout -> arm -> its mean at each layer.
+        median: arm -> median over instances of the band mean of L_z.
+        band: layers of the band that were read.
+        depth: the model's number of blocks.
+    """
 
     setting: str
     by_layer: Mapping[str, Mapping[str, ByLayer]]
+    median: Draws
     band: Sequence[int]
+    depth: int
 
     @classmethod
     def of(cls, sample: Sample, rows: pd.DataFrame, setting: str) -> Readouts:
@@ -62,7 +79,9 @@ class Readouts:
         band = sorted(int(layer) for layer in rows.loc[rows["in_band"], "layer"].unique())
         if not band:
             raise LensproofError(f"{sample.checkpoint}: no layer of the band was read: fit the lens on it")
-        return cls(setting, {measure: means(sample, rows, measure) for measure in MEASURES}, band)
+        by_layer = {measure: means(sample, rows, measure) for measure in MEASURES}
+        median = medians(sample, _by_instance(rows[rows["in_band"]]).mean(), "lz")
+        return cls(setting, by_layer, median, band, int(rows["depth"].iloc[0]))
 
     def mean(self, measure: str) -> dict[str, np.ndarray]:
         """Arm -> draws of the mean over the band, every layer weighing the same."""
@@ -72,6 +91,10 @@ class Readouts:
         """Draws of the plain contrast, flexible less control, (resamples + 1, layers of the band)."""
         demand, control = (self.by_layer[measure][arm].at(self.band).draws for arm in (DEMAND, CONTROL))
         return demand - control
+
+    def nearest(self, share: float) -> int:
+        """The layer of the band nearest to a share of depth, which the paper counts by blocks."""
+        return min(self.band, key=lambda layer: abs(to_paper(layer) - share * self.depth))
 
     @property
     def contrasted(self) -> bool:
@@ -87,15 +110,21 @@ class Readouts:
 
 def _of_family(sample: Sample, observations: pd.DataFrame, family: str) -> Iterator[Row]:
     found: dict[str, Readouts] = {}
+    accuracy: dict[str, Draws] = {}
     for name, rows in observations.groupby("records", sort=True, observed=True):
         _refuse_partial(str(name), rows)
-        yield from _behaviour(sample, rows[rows["lens"] == LENS], str(name))
+        answers = choices.answers(sample, rows[rows["lens"] == LENS])
+        accuracy[str(name)] = answers["accuracy"]
+        about = {"setting": str(name), "summary": "all_layers", "n": rows["instance"].nunique()}
+        yield from choices.of_set(sample, answers, about)
+        yield from _vocabulary(sample, rows, about)
         for lens, own in rows.groupby("lens", sort=True, observed=True):
             setting = str(name) if lens == LENS else f"{name}:{lens}"
             found[setting] = Readouts.of(sample, own, setting)
             yield from _readouts(sample, found[setting])
-            yield from _extremes(sample, own, setting)
+            yield from _extremes(sample, own, found[setting])
     yield from _across(sample, found, family)
+    yield from choices.of_length(sample, accuracy, family, observations["instance"].nunique())
 
 
 def _refuse_partial(name: str, rows: pd.DataFrame) -> None:
@@ -107,24 +136,16 @@ def _refuse_partial(name: str, rows: pd.DataFrame) -> None:
         )
 
 
-def _behaviour(sample: Sample, rows: pd.DataFrame, setting: str) -> Iterator[Row]:
-    """Accuracy of forced choice, of the whole vocabulary's first token, and chance: one number for each arm."""
-    one = rows[rows["layer"] == rows["layer"].min()].assign(chance=lambda table: 1 / table["choices"])
-    units = {"correct": "share", "open_correct": "share", "choice_margin": "nats", "chance": "share"}
-    names = {"correct": "accuracy", "open_correct": "open_accuracy"}
-    for column, unit in units.items():
-        found = {arm: values.mean() for arm, values in means(sample, one, column).items()}
-        about = {"unit": unit, "setting": setting, "summary": "all_layers", "n": one["instance"].nunique()}
-        yield from _plain_and_pairs(sample, names.get(column, column), found, about)
-
-
-def _plain_and_pairs(sample: Sample, measure: str, found: Mapping[str, np.ndarray], about: Row) -> Iterator[Row]:
-    """Every arm, and every arm less every other."""
-    for arm, draws in found.items():
-        yield row(sample, arm, draws, measure=measure, **about)
-    for arm, reference in itertools.permutations(found, 2):
-        gap = found[arm] - found[reference]
-        yield row(sample, arm, gap, measure=measure, reference=reference, contrast="difference", **about)
+def _vocabulary(sample: Sample, rows: pd.DataFrame, about: Row) -> Iterator[Row]:
+    """How coarse R_z is: what it loses from rank 0 to rank 24, and what it is at rank 1000. Follows from the vocabulary
+    alone; read off the trial with the highest rank."""
+    highest = rows.loc[rows["rank"].idxmax()]
+    if not highest["rank"]:
+        return
+    step = float((1 - highest["rz"]) / highest["rank"])
+    for measure, value in (("rz_step", 24 * step), ("rz_of_rank_1000", 1 - 1000 * step)):
+        draws = np.full(sample.resamples + 1, value)
+        yield row(sample, "any_token", draws, measure=measure, unit="percentile rank", **about)
 
 
 def _readouts(sample: Sample, found: Readouts) -> Iterator[Row]:
@@ -136,22 +157,41 @@ def _readouts(sample: Sample, found: Readouts) -> Iterator[Row]:
                 one = {**about, "summary": "layer", "layers": 1, "layer": layer}
                 yield row(sample, arm, values.draws[:, index], measure=measure, **one)
         mean = found.mean(measure)
-        yield from _plain_and_pairs(sample, measure, mean, about)
+        yield from plain_and_pairs(sample, measure, mean, about)
         yield from _two_by_two(sample, measure, mean, about)
+        if found.contrasted:
+            yield from _shares(sample, measure, mean, about)
     if found.contrasted:
         yield from _profiles(sample, found)
+    yield from _rise(sample, found)
+    for arm, draws in found.median.items():
+        yield row(sample, arm, draws, measure="lz_median", unit=MEASURES["lz"], **found.about)
 
 
-def _two_by_two(sample: Sample, measure: str, mean: Mapping[str, np.ndarray], about: Row) -> Iterator[Row]:
-    """z inferred or not, operator applied or not: their interaction, and the operator's share of the plain contrast."""
-    if SUPPLIED not in mean:
-        return
-    latent, plain = mean[DEMAND] - mean[SUPPLIED], mean[DEMAND] - mean[CONTROL]
-    operator = mean[SUPPLIED] - mean[CONTROL]
-    interaction = latent - (mean[REPORT] - mean[CONTROL])
-    yield row(sample, "interaction", interaction, measure=measure, **about)
-    share = {**about, "unit": "ratio", "numerator": float(operator[0])}
-    yield row(sample, "operator", ratio(operator, plain), measure=f"{measure}_share", **share)
+def _two_by_two(sample: Sample, measure: str, mean: Draws, about: Row) -> Iterator[Row]:
+    """z inferred or not, operator applied or not: their interaction."""
+    if {DEMAND, CONTROL, SUPPLIED, REPORT} <= set(mean):
+        interaction = (mean[DEMAND] - mean[SUPPLIED]) - (mean[REPORT] - mean[CONTROL])
+        yield row(sample, "interaction", interaction, measure=measure, **about)
+
+
+def _shares(sample: Sample, measure: str, mean: Draws, about: Row) -> Iterator[Row]:
+    """How far arms lie from control, as a share of the plain contrast; supplied's is that of the operator alone."""
+    plain = mean[DEMAND] - mean[CONTROL]
+    for arm in (SUPPLIED, AUTOMATIC):
+        if arm in mean:
+            part = mean[arm] - mean[CONTROL]
+            share = {**about, "unit": "ratio", "numerator": float(part[0])}
+            yield row(sample, arm, ratio(part, plain), measure=f"{measure}_share", **share)
+
+
+def _rise(sample: Sample, found: Readouts) -> Iterator[Row]:
+    """By how much L_z rises over the depths at which the paper's profiles do (:data:`RISE`); it does not saturate."""
+    low, high = map(found.nearest, RISE)
+    if low < high:
+        rise = {arm: values.at([high]).mean() - values.at([low]).mean() for arm, values in found.by_layer["lz"].items()}
+        about = {**found.about, "summary": "all_layers", "layers": 2, "unit": MEASURES["lz"]}
+        yield from plain_and_pairs(sample, "lz_rise", rise, about)
 
 
 def _profiles(sample: Sample, found: Readouts) -> Iterator[Row]:
@@ -161,8 +201,8 @@ def _profiles(sample: Sample, found: Readouts) -> Iterator[Row]:
         where = {**found.about, "summary": "layer", "layers": 1, "reference": CONTROL, "contrast": "difference"}
         for index, layer in enumerate(found.band):
             yield row(sample, DEMAND, gaps[measure][:, index], measure=measure, unit=unit, layer=layer, **where)
-    depth = max(found.by_layer["rz"][DEMAND].layers)
-    peaks = {measure: np.asarray(found.band)[gap.argmax(axis=1)] / depth for measure, gap in gaps.items()}
+    depths = np.array([to_paper(layer) / found.depth for layer in found.band])
+    peaks = {measure: depths[gap.argmax(axis=1)] for measure, gap in gaps.items()}
     about = {**found.about, "summary": "all_layers"}
     for measure, peak in peaks.items():
         yield row(sample, DEMAND, peak, measure=f"{measure}_peak", unit="share of depth", **about)
@@ -179,35 +219,57 @@ def _correlation(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.divide((one * other).sum(axis=1), scale, out=np.full(len(one), np.nan), where=scale > 0)
 
 
-def _extremes(sample: Sample, rows: pd.DataFrame, setting: str) -> Iterator[Row]:
+def _extremes(sample: Sample, rows: pd.DataFrame, found: Readouts) -> Iterator[Row]:
     """Maxima over the band, which saturate sooner than means, and the share of saturated cells."""
     band = rows[rows["in_band"]]
-    keys = ["document", "instance", "method"]
-    highest = band.groupby(keys, observed=True, as_index=False)[list(MEASURES)].max().assign(layer=0)
-    about = {"setting": setting, "summary": "band_max", "layers": band["layer"].nunique()}
+    highest = _by_instance(band).max().assign(layer=0)
+    about = {**found.about, "summary": "band_max", "n": highest["instance"].nunique()}
     for measure, unit in MEASURES.items():
-        found = {arm: values.mean() for arm, values in means(sample, highest, measure).items()}
-        whole = {**about, "unit": unit, "n": highest["instance"].nunique()}
-        yield from _plain_and_pairs(sample, f"{measure}_max", found, whole)
+        own = {arm: values.mean() for arm, values in means(sample, highest, measure).items()}
+        yield from plain_and_pairs(sample, f"{measure}_max", own, {**about, "unit": unit})
+        if found.contrasted:
+            yield from _compressed(sample, measure, own[DEMAND] - own[CONTROL], found, {**about, "unit": unit})
     saturated = means(sample, band.assign(saturated=band["rz"] > SATURATED), "saturated")
     for arm, values in saturated.items():
-        share = {"measure": "saturated", "unit": "share", "setting": setting}
-        yield row(sample, arm, values.mean(), summary="band_mean", layers=len(values.layers), n=min(values.n), **share)
+        share = {**found.about, "unit": "share", "n": min(values.n)}
+        yield row(sample, arm, values.mean(), measure="saturated", **share)
+        yield row(sample, arm, _highest_stretch(values.draws, found), measure="saturated_peak", **share)
+
+
+def _by_instance(band: pd.DataFrame) -> DataFrameGroupBy:
+    """The readouts of the band, grouped by instance and arm."""
+    keys = ["document", "instance", "method"]
+    return band.groupby(keys, observed=True, as_index=False)[list(MEASURES)]
+
+
+def _compressed(sample: Sample, measure: str, after: np.ndarray, found: Readouts, about: Row) -> Iterator[Row]:
+    """The plain contrast at the layer at which it is largest, and how much of that is left in the one of maxima."""
+    largest = found.gap(measure).max(axis=1)
+    about = {**about, "reference": CONTROL}
+    yield row(sample, DEMAND, largest, measure=f"{measure}_largest", contrast="difference", **about)
+    share = {**about, "unit": "ratio", "numerator": float(after[0])}
+    yield row(sample, DEMAND, ratio(after, largest), measure=f"{measure}_max_share", **share)
+
+
+def _highest_stretch(draws: np.ndarray, found: Readouts) -> np.ndarray:
+    """Draws (resamples + 1, S) of the band's layers -> the largest mean over as many neighbours as PEAK says."""
+    window = min(max(1, round(PEAK * found.depth)), draws.shape[1])
+    return np.lib.stride_tricks.sliding_window_view(draws, window, axis=1).mean(axis=-1).max(axis=1)
 
 
 def _across(sample: Sample, found: Mapping[str, Readouts], family: str) -> Iterator[Row]:
     """What a confound adds to the family's own set: a legend in the flexible arm only, or the answer cue."""
-    own = found.get(family)
-    unmatched, without_cue = found.get(family + UNMATCHED), found.get(family + WITHOUT_CUE)
-    for measure, unit in MEASURES.items():
-        if own and unmatched:
+    own, unmatched, without_cue = (found.get(family + variant) for variant in ("", UNMATCHED, WITHOUT_CUE))
+    if own and unmatched:
+        for measure, unit in MEASURES.items():
             yield from _inflation(sample, measure, unit, own, unmatched)
-        if own and without_cue:
-            setting = f"{own.setting}_minus_{without_cue.setting}"
-            base, with_cue = without_cue.mean(measure), own.mean(measure)
-            for arm, draws in base.items():
-                where = {**own.about, "setting": setting, "unit": unit}
-                yield row(sample, arm, with_cue[arm] - draws, measure=measure, **where)
+    if own and without_cue:
+        about = {**own.about, "setting": f"{own.setting}_minus_{without_cue.setting}"}
+        for measure, unit in MEASURES.items():
+            where = {**about, "measure": measure, "unit": unit}
+            yield from gained(sample, own.mean(measure), without_cue.mean(measure), where)
+        where = {**about, "measure": "lz_median", "unit": MEASURES["lz"]}
+        yield from gained(sample, own.median, without_cue.median, where)
 
 
 def _inflation(sample: Sample, measure: str, unit: str, own: Readouts, unmatched: Readouts) -> Iterator[Row]:
