@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from lensproof.claims.catalogue import VISIBILITY
 from lensproof.claims.evidence import Evidence, Quantity
 from lensproof.claims.published import values
 from lensproof.claims.rules import (
@@ -18,6 +19,7 @@ from lensproof.claims.rules import (
     Beyond,
     Equivalence,
     Exceeds,
+    GuardFires,
     HalfWidthAtMost,
     Identity,
     Order,
@@ -101,8 +103,24 @@ def _positive(measure, method, reference, setting, experiment) -> Sign:
 
 
 def asks(leaf, published: Mapping[str, Any], checkpoint: str, level: str) -> dict[Quantity, Asked]:
-    """What one leaf asks of the estimate that it looks at."""
+    """What one leaf asks of the estimates that it looks at."""
+    if isinstance(leaf, GuardFires):
+        looked_at = answered(leaf.arms, leaf.records, (0.9, 0.6) if leaf.guard == "confounded" else (0.2, 0.6))
+        unseen = "chance" if leaf.guard == "confounded" else leaf.arms[1]
+        return {name: Asked(point, point) for name, (point, *_) in looked_at.items() if name.reference != unseen}
     return {leaf.quantity: _asked(leaf, published, checkpoint, level)}
+
+
+def answered(arms, records: str, accuracies, chance: float = 0.25) -> dict[Quantity, Made]:
+    """Accuracies of two arms, their gap, and how far they are from chance."""
+    about = {"measure": "accuracy", "setting": records}
+    gap = Quantity(**about, method=arms[0], reference=arms[1], contrast="difference")
+    made = {gap: accuracies[0] - accuracies[1]}
+    for arm, accuracy_ in zip(arms, accuracies, strict=True):
+        made[Quantity(**about, method=arm)] = accuracy_
+        made[Quantity(measure="chance", method=arm, setting=records)] = chance
+        made[Quantity(**about, method=arm, reference="chance", contrast="difference")] = accuracy_ - chance
+    return {name: Made(value, HALF) for name, value in made.items()}
 
 
 def _asked(leaf, published, checkpoint, level) -> Asked:
@@ -130,8 +148,15 @@ def _asked(leaf, published, checkpoint, level) -> Asked:
     raise TypeError(f"no world is known for a rule of kind {leaf.kind}")
 
 
-def spoilt(leaf, asked: Asked) -> Made:
-    """An estimate that a leaf must reject."""
+def spoils(leaf, published: Mapping[str, Any], checkpoint: str, level: str) -> dict[Quantity, Made]:
+    """Estimates that a leaf must reject."""
+    if isinstance(leaf, GuardFires):
+        return answered(leaf.arms, leaf.records, (0.6, 0.6))
+    ((quantity, asked),) = asks(leaf, published, checkpoint, level).items()
+    return {quantity: _spoilt(leaf, asked)}
+
+
+def _spoilt(leaf, asked: Asked) -> Made:
     if isinstance(leaf, HalfWidthAtMost):
         return Made(asked.point, 10 * asked.width + 1)
     if isinstance(leaf, Says):
@@ -255,7 +280,94 @@ def paper_rows(published: Mapping[str, Any], checkpoint: str, half: float = HALF
     return rows
 
 
-def paper_evidence(published, checkpoint: str, experiment: str, **about) -> Evidence:
+def gathered_rows(published: Mapping[str, Any], checkpoint: str, half: float = HALF) -> list[dict]:
+    """The same for the paper whose values are of one checkpoint: none for the others."""
+    rows: list[dict] = []
+    if not checkpoint.startswith("qwen"):
+        return rows
+
+    def own(node):
+        """The values below ``node``, each in the place of the checkpoint that it is of."""
+        if not isinstance(node, Mapping):
+            return node
+        return node["qwen"] if set(node) == {"qwen"} else {key: own(value) for key, value in node.items()}
+
+    visibility, availability = own(published["visibility"]), own(published["availability"])
+    size = published["checkpoints"][checkpoint]["vocabulary"] - 1
+
+    def add(measure, method, value, setting="language", experiment=VISIBILITY, **more):
+        rows.append(row(measure, method, value, half, setting=setting, experiment=experiment, **more))
+
+    def contrasts(measure, points, stated, **more):
+        for method, value in points.items():
+            add(measure, method, value, **more)
+        for method, reference in itertools.permutations(points, 2):
+            given = stated.get(f"{method}_minus_{reference}", {}).get(measure, points[method] - points[reference])
+            add(measure, method, given, reference=reference, contrast="difference", **more)
+
+    def chance(arm, accuracy_, by_chance, **more):
+        add("chance", arm, by_chance, **more)
+        add("accuracy", arm, accuracy_ - by_chance, reference="chance", contrast="difference", **more)
+
+    stated = visibility["contrasts"]
+    for measure in ("accuracy", "rz"):
+        contrasts(measure, visibility[measure], stated)
+    for arm, by_chance in visibility["chance"].items():
+        chance(arm, visibility["accuracy"][arm], by_chance)
+    add("accuracy", "second_highest_arm", sorted(visibility["accuracy"].values())[-2])
+    plain = stated["flexible_minus_control"]["rz"]
+    add("rz", "interaction", visibility["interaction"]["rz"])
+    add("rz_share", "supplied", visibility["operator_share"])
+    add("rz_share", "automatic", stated["automatic_minus_control"]["rz"] / plain)
+
+    inflation, unmatched = visibility["unmatched_legend"]["inflation"], "language_unmatched_minus_language"
+    about = {"setting": unmatched, "reference": "control"}
+    add("rz", "flexible", inflation * plain, contrast="difference", **about)
+    add("rz_inflation", "flexible", inflation, **about)
+    for arm in ("flexible", "control"):
+        add("accuracy", arm, visibility["accuracy"][arm], setting="language_unmatched")
+        chance(arm, visibility["accuracy"][arm], visibility["chance"][arm], setting="language_unmatched")
+    cue = {name: -math.log10(rank + 1) for name, rank in visibility["answer_cue"]["median_rank"].items()}
+    gained = cue["control_with_cue"] - cue["automatic_without_cue"]
+    add("lz_median", "automatic", gained, setting="language_minus_language_no_cue")
+
+    add("rz_step", "any_token", visibility["saturation"]["rank_1_to_rank_25"])
+    add("saturated_peak", "flexible", visibility["saturation"]["share_above"])
+    depth, layers = visibility["depth"], published["checkpoints"][checkpoint]["layers"]
+    gap = depth["peak_gap_layers"] / layers
+    add("peak", "lz", gap, reference="rz", contrast="difference")
+    add("profile_correlation", "lz", depth["profile_correlation"], reference="rz")
+    maximum = visibility["band_maximum"]
+    add("rz_max_share", "flexible", maximum["after_maximum"] / maximum["per_layer_effect"], reference="control")
+    forced = visibility["forced_choice"]
+    add("accuracy", "all_arms", forced["forced_choice"])
+    chance("all_arms", forced["forced_choice"], sum(visibility["chance"].values()) / 5)
+    more = forced["forced_choice"] - forced["open_vocabulary"]
+    add("accuracy", "all_arms", more, reference="open_vocabulary", contrast="difference")
+    add("rz_of_rank_1000", "any_token", 1 - 1000 / size)
+
+    length = visibility["matched_length"]
+    for arm, accuracy_ in length["matched"].items():
+        add("accuracy", arm, accuracy_ - length["default"][arm], setting="language_length_minus_language")
+    contrasts("accuracy", length["matched"], {}, setting="language_length")
+    first = published["checkpoints"][checkpoint]["band"][0]
+    begin, end = (round(share * layers) - first for share in (0.50, 0.66))  # as far as the statistics look
+    profiles = {
+        arm: [-math.log10((1 - rz) * size + 1) for rz in values] for arm, values in visibility["profile"]["rz"].items()
+    }
+    contrasts("lz_rise", {arm: values[end] - values[begin] for arm, values in profiles.items()}, {})
+
+    lowest, highest = availability["over_floor"]["lowest"], availability["over_floor"]["highest"]
+    add("over_floor", "lowest_arm", lowest, experiment="availability")
+    add("evenness", "all_arms", lowest / highest, experiment="availability")
+    add("floor_over_chance", "all_arms", availability["floor_over_chance"], experiment="availability")
+    return rows
+
+
+ROWS = {"lexframe": paper_rows, "gathered": gathered_rows}
+
+
+def paper_evidence(published, checkpoint: str, experiment: str, paper: str = "lexframe", **about) -> Evidence:
     """The paper's values as the evidence on a claim of ``experiment``."""
-    tied = published["checkpoints"][checkpoint]["tied_embeddings"]
-    return Evidence(checkpoint, paper_rows(published, checkpoint, **about), published, tied, experiment)
+    tied = published["checkpoints"][checkpoint].get("tied_embeddings")
+    return Evidence(checkpoint, ROWS[paper](published, checkpoint, **about), published, tied, experiment)

@@ -24,7 +24,7 @@ from lensproof.claims.guards import check
 from lensproof.claims.models import claims, schema
 from lensproof.claims.published import values
 from lensproof.claims.rules import Rule
-from lensproof.claims.verdicts import COLUMNS, evidence, judge
+from lensproof.claims.verdicts import COLUMNS, evidence, judge, published_words
 from lensproof.errors import LensproofError
 from lensproof.files import read_json, write_json, write_parquet
 from lensproof.provenance import record
@@ -222,6 +222,9 @@ def test_thresholds_by_level():
     rule = {"kind": "at_least", "quantity": OWN, "value": {"smoke": 0.0, "desk": 0.5, "paper": 0.9}}
     verdicts = [decide(rule, row(point=0.7, half=0.1), level=level).verdict for level in LEVELS]
     assert verdicts == ["reproduced", "reproduced", "contradicted"]
+    assert decide(rule, row(point=0.7, half=0.1), level="planted").verdict == "reproduced"  # as at desk, if not named
+    rule["value"]["planted"] = 0.9
+    assert decide(rule, row(point=0.7, half=0.1), level="planted").verdict == "contradicted"
 
 
 def test_layers_counted_from_the_last():
@@ -368,12 +371,17 @@ def test_the_catalogue_names_what_each_claim_needs():
     ]  # fmt: skip
     assert needed["lexframe_cost_values"] == ["lexframe/costs"]
     for name, claim in CLAIMS.items():
-        assert needed[name][0] == own[name] == f"lexframe/{claim.experiment}"
+        assert needed[name][0] == own[name] == f"{claim.paper}/{claim.experiment}"
+
+
+def test_guards_on_arms_ask_the_experiment_that_has_their_accuracies(tmp_path):
+    published_folder(tmp_path, experiment="availability", guards={"arms": ["flexible", "control"]})
+    assert catalogue.inputs(tmp_path) == {"lexframe_c": ["lexframe/availability", "lexframe/visibility"]}
 
 
 def test_every_table_figure_and_statement_has_a_claim():
     """Figures 2 and 3 are drawings and claim nothing."""
-    places = " ".join(claim.location.lower() for claim in CLAIMS.values())
+    places = " ".join(claim.location.lower() for claim in CLAIMS.values() if claim.paper == "lexframe")
     tables, figures = (set(re.findall(rf"{kind}s? (\d)", places)) for kind in ("table", "figure"))
     assert tables == set("123456789")
     assert figures | {"7"} == set("1456789")  # "figures 1 and 7"
@@ -427,6 +435,18 @@ def test_published_values_by_path():
         values(PUBLISHED, "lexframe.table1.columns")
 
 
+def test_a_value_of_some_checkpoints_names_them():
+    published = {"checkpoints": {"qwen-1": {}, "qwen-2": {}, "phi": {}}, "a": {"phi": 2}, "b": {"qwen": 1}, "c": 3}
+    assert values(published, "gathered.a") == {"phi": 2.0}
+    assert values(published, "gathered.c") == {"qwen-1": 3.0, "qwen-2": 3.0, "phi": 3.0}
+    with pytest.raises(LensproofError, match=r"gathered\.b must hold"):  # of which of the two?
+        values(published, "gathered.b")
+    words = [{"path": f"gathered.{key}", "values": [
+        {"checkpoint": name, "value": value} for name, value in values(published, f"gathered.{key}").items()
+    ]} for key in "ac"]  # fmt: skip
+    assert published_words(words) == "a 2 (phi); c 3"
+
+
 GOOD = {
     "paper": "lexframe", "group": "g", "location": "here", "statement": "s", "experiment": "readings",
     "rule": {"kind": "at_least", "quantity": OWN, "value": 1}, "expected": ["desk"],
@@ -477,9 +497,10 @@ def test_published_values_stand_in_one_place(root):
     """The papers' numbers are in the papers' files; the words of a claim hold none."""
     for name, claim in CLAIMS.items():
         assert not re.search(r"\d\.\d|\d%", claim.statement), name
-    text = (root / "paper/published/lexframe.yaml").read_text() + (root / "paper/published/claims.yaml").read_text()
+    text = "".join((root / f"paper/published/{name}.yaml").read_text() for name in ("lexframe", "gathered", "claims"))
     assert "seeds" not in text
     assert "2610.22169v2" in text
+    assert "2608.15022v1" in text
 
 
 # -- entry level
@@ -607,7 +628,8 @@ def test_claims_shows_each_on_one_line(run):
     for name in CLAIMS:
         assert sum(line.split(maxsplit=1)[:1] == [name] for line in lines) == 1
     assert "not run" in next(line for line in lines if "lexframe_table1_intervals" in line)
-    assert lensproof("claims", "--paper", "lexframe", cwd=run).stdout == done.stdout
+    own = lensproof("claims", "--paper", "lexframe", cwd=run).stdout.splitlines()
+    assert [line.split()[0] for line in own if "_" in line] == [name for name in CLAIMS if name.startswith("lexframe")]
 
 
 def test_claim_shows_a_page(run):
@@ -617,7 +639,7 @@ def test_claim_shows_a_page(run):
     for text in (
         CLAIMS["lexframe_order0_beats_lenses"].statement,
         "table1.lexframe_0.kl 0.87 (smollm3-3b), 0.93 (olmo3-7b)",
-        "tied-toy: reproduced (from observations)",
+        "tied-toy: reproduced (desk, from observations)",
         "guard passed: at least 5 documents (here: 12)",
         "snakemake --cores 2 results/estimates/lexframe/readings/untied-toy.parquet",
     ):
@@ -673,7 +695,7 @@ def test_a_claim_testable_nowhere_falls_short(run, tmp_path):
     write_json(tmp_path / "claims/lexframe_order1_top1.json", found)
     done = lensproof("verify", *GATED, "--results", tmp_path, cwd=run)
     assert done.returncode == 1
-    assert done.stdout.strip() == "lexframe_order1_top1: not testable on any checkpoint; too few documents"
+    assert done.stdout.strip() == "lexframe_order1_top1: not testable on any desk checkpoint; too few documents"
 
 
 def test_a_verdict_depends_on_the_model(tmp_path):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from claims_world import HALF, Asked, Made, accuracy, asks, leaves, paper_evidence, row, spoilt
+from claims_world import HALF, Asked, Made, accuracy, answered, asks, leaves, paper_evidence, row, spoils
 
 from lensproof.claims import catalogue
+from lensproof.claims.catalogue import VISIBILITY
 from lensproof.claims.evidence import Evidence, Quantity
-from lensproof.claims.models import Claim, claims
-from lensproof.claims.rules import AnyOf, HalfWidthAtMost, Identity
+from lensproof.claims.models import FEWEST, Claim, claims
+from lensproof.claims.rules import AnyOf, GuardFires, HalfWidthAtMost, Identity
 from lensproof.claims.verdicts import judge
 
-PUBLISHED = catalogue.load("lexframe")
 CLAIMS = claims()
+PUBLISHED = {paper: catalogue.load(paper) for paper in {claim.paper for claim in CLAIMS.values()}}
 DEPTH = 36
 LAYERS = {"mid": 18, "15L/16": 34}
 """The layers that claims name by their place, in a model of 36 blocks."""
@@ -23,14 +24,21 @@ def checkpoint_of(claim: Claim) -> str:
     guards = claim.guards
     if guards.checkpoints:
         return guards.checkpoints[0]
+    if claim.paper == "gathered":
+        return "qwen3.6-27b"
     return "olmo3-7b" if guards.tied_embeddings is False else "smollm3-3b"
+
+
+def about(claim: Claim, level: str) -> tuple:
+    """What the world of a claim depends on, besides its leaves."""
+    return PUBLISHED[claim.paper], checkpoint_of(claim), level
 
 
 def world(claim: Claim, level: str) -> dict[Quantity, Asked]:
     """Estimates, each where every part of the rule wants it."""
     wanted: dict[Quantity, Asked] = {}
     for leaf in leaves(claim.rule):
-        for quantity, asked in asks(leaf, PUBLISHED, checkpoint_of(claim), level).items():
+        for quantity, asked in asks(leaf, *about(claim, level)).items():
             wanted[quantity] = wanted.get(quantity, Asked()).meets(asked)
     assert all(asked.low <= asked.high for asked in wanted.values()), "the rule asks for what cannot be"
     return wanted
@@ -41,17 +49,35 @@ def intervals(wanted: dict[Quantity, Asked]) -> dict[Quantity, Made]:
     return {name: Made(asked.point, min(HALF, asked.width / 10), asked.token) for name, asked in wanted.items()}
 
 
+def guarded(claim: Claim, accuracies: tuple[float, float] = (0.9, 0.9)) -> dict[Quantity, Made]:
+    """Answers of the arms that the claim's guards speak of: by default such as they let pass."""
+    found: dict[Quantity, Made] = {}
+    for records in claim.guards.records:
+        for arms in (*claim.guards.contrasts, *((arm, arm) for arm in claim.guards.above_chance)):
+            found |= answered(arms, records, accuracies)
+    return {_of(name, VISIBILITY): made for name, made in found.items()}
+
+
 def verdict(claim: Claim, found: dict[Quantity, Made], level: str, accurate: float = 0.4) -> str:
+    """The verdict on as many checkpoints as the claim needs, all alike."""
     rows = [accuracy(accurate, DEPTH)]
-    for quantity, (point, half, token) in found.items():
+    own = {_of(name, name.experiment or claim.experiment): made for name, made in found.items()}
+    for quantity, (point, half, token) in {**guarded(claim), **own}.items():
         names = {"reference": quantity.reference, "contrast": quantity.contrast, "setting": quantity.setting}
         layer = LAYERS[quantity.layer] if isinstance(quantity.layer, str) else quantity.layer
-        names |= {"layer": layer, "experiment": quantity.experiment or claim.experiment, "token": token}
+        names |= {"layer": layer, "experiment": quantity.experiment, "token": token}
         rows.append(row(quantity.measure, quantity.method, point, half, **names))
-    checkpoint = checkpoint_of(claim)
-    tied = PUBLISHED["checkpoints"][checkpoint]["tied_embeddings"]
-    case = Evidence(checkpoint, rows, PUBLISHED, tied, claim.experiment)
-    return judge("claim", claim, [case], level)["checkpoints"][0]["verdict"]
+    published, checkpoint, _ = about(claim, level)
+    tied = published["checkpoints"][checkpoint].get("tied_embeddings")
+    cases = [Evidence(checkpoint, rows, published, tied, claim.experiment)] * (FEWEST if claim.across else 1)
+    planted = [checkpoint] if level == "planted" else []
+    record = judge("claim", claim, cases, "desk" if planted else level, planted)
+    (said,) = {case["verdict"] for case in record["checkpoints"]}
+    return said
+
+
+def _of(quantity: Quantity, experiment: str) -> Quantity:
+    return quantity.model_copy(update={"experiment": experiment})
 
 
 @pytest.mark.parametrize("name", CLAIMS)
@@ -66,32 +92,36 @@ def test_each_decisive_estimate_turns_the_verdict(name):
     claim = CLAIMS[name]
     level = claim.levels[-1]
     good = intervals(world(claim, level))
-    spoils = []
-    for leaf in leaves(claim.rule):
-        quantity, asked = next(iter(asks(leaf, PUBLISHED, checkpoint_of(claim), level).items()))
-        spoils.append({quantity: spoilt(leaf, asked)})
+    turned = [spoils(leaf, *about(claim, level)) for leaf in leaves(claim.rule)]
     if isinstance(claim.rule, AnyOf):
-        spoils = [{quantity: interval for spoil in spoils for quantity, interval in spoil.items()}]
-    assert spoils
-    for spoil in spoils:
+        turned = [{quantity: interval for spoil in turned for quantity, interval in spoil.items()}]
+    assert turned
+    for spoil in turned:
         assert verdict(claim, good | spoil, level) == "contradicted", spoil
+
+
+WIDE = {"chance": "reproduced", "confounded": "not testable"}
+"""An arm of which little is known is not known to be above chance, and chance comes before a gap in accuracy."""
 
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_wide_intervals_do_not_decide(name):
-    """Except where the rule is about the width, or about rounding."""
+    """Except where the rule is about the width, about rounding, or about a guard."""
     claim = CLAIMS[name]
     level = claim.levels[-1]
+    parts = list(leaves(claim.rule))
     decided_by_width = {
         quantity
-        for leaf in leaves(claim.rule)
+        for leaf in parts
         if isinstance(leaf, Identity | HalfWidthAtMost)
-        for quantity in asks(leaf, PUBLISHED, checkpoint_of(claim), level)
+        for quantity in asks(leaf, *about(claim, level))
     }
     good = intervals(world(claim, level))
     wide = {quantity: made._replace(half=1e3) for quantity, made in good.items()}
     undecided = {quantity: made for quantity, made in wide.items() if quantity not in decided_by_width}
-    if undecided:
+    if isinstance(parts[0], GuardFires):
+        assert verdict(claim, wide, level) == WIDE[parts[0].guard]
+    elif undecided:
         assert verdict(claim, good | undecided, level) == "inconclusive"
     else:
         assert verdict(claim, wide, level) == "contradicted"
@@ -115,6 +145,24 @@ def test_a_model_that_predicts_nothing_decides_nothing(name):
     assert verdict(claim, intervals(world(claim, claim.levels[-1])), claim.levels[-1], 0.01) == "not testable"
 
 
+@pytest.mark.parametrize("accuracies", [(1.0, 1.0), (0.2, 0.2), (0.9, 0.6)], ids=["ceiling", "chance", "gap"])
+@pytest.mark.parametrize("name", [name for name, claim in CLAIMS.items() if claim.guards.contrasts])
+def test_a_contrast_of_arms_is_refused_and_a_ceiling_not_where_it_was_built(name, accuracies):
+    claim = CLAIMS[name]
+    answers = guarded(claim, accuracies)
+    for level in claim.levels:
+        built = level == "planted" and min(accuracies) == 1.0
+        said = verdict(claim, intervals(world(claim, level)) | answers, level)
+        assert said == ("reproduced" if built else "not testable")
+
+
+@pytest.mark.parametrize("name", [name for name, claim in CLAIMS.items() if claim.guards.above_chance])
+def test_arms_at_chance_decide_nothing(name):
+    claim = CLAIMS[name]
+    found = intervals(world(claim, "desk")) | guarded(claim, (0.2, 0.2))
+    assert verdict(claim, found, "desk") == "not testable"
+
+
 # -- the paper's own values
 
 SILENT = {
@@ -127,6 +175,8 @@ SILENT = {
     "lexframe_native_difference_is_the_ablation", "lexframe_smollm3_plateau", "lexframe_olmo3_no_plateau",
     "lexframe_plateau_appears_late_in_training", "lexframe_long_context_error_grows",
     "lexframe_long_context_keeps_the_order", "lexframe_long_context_top1",
+    "gathered_latent_demand_positive_on_four", "gathered_operator_only_sign_unstable", "gathered_tracking_chance_guard",
+    "gathered_probe_all_arms_above_floor", "gathered_no_gate_at_query_position",
 }  # fmt: skip
 """Claims that the paper states in words or pictures: not all that their rules ask for is published as a number."""
 
@@ -135,12 +185,14 @@ SILENT = {
 def test_the_papers_own_values_hold(name):
     """At the level of the paper no rule may reject the numbers of the paper that states the claim."""
     claim, found = CLAIMS[name], []
-    for checkpoint in PUBLISHED["checkpoints"]:
-        case = paper_evidence(PUBLISHED, checkpoint, claim.experiment)
+    published = PUBLISHED[claim.paper]
+    for checkpoint in published["checkpoints"]:
+        case = paper_evidence(published, checkpoint, claim.experiment, claim.paper)
         result = judge(name, claim, [case], "paper")["checkpoints"][0]
         found.append(result["verdict"])
         assert result["verdict"] in ("reproduced", "not testable"), result["reason"]
-        if all(guard["passes"] for guard in result["guards"]) and not isinstance(claim.rule, AnyOf):
+        some = isinstance(claim.rule, AnyOf) or claim.across == "some"
+        if all(guard["passes"] for guard in result["guards"]) and not some:
             assert {part["verdict"] for part in result["parts"]} <= {"reproduced", "not testable"}
     assert ("reproduced" in found) == (name not in SILENT)
 

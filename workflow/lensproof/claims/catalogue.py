@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import yaml
 
@@ -15,7 +15,14 @@ PUBLISHED = Path(__file__).resolve().parents[3] / "paper" / "published"
 """The papers' values and the claims, the only place where such a number stands."""
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # eight times as fast, where libyaml is there
-LEVELS = ("smoke", "desk", "paper")
+Run = Literal["smoke", "desk", "paper"]
+"""What the verdicts of a run speak for."""
+Level = Literal["planted", Run]
+"""A planted checkpoint's verdicts are of a level of their own, whatever the run's: its answers are known."""
+RUNS: tuple[Run, ...] = get_args(Run)
+LEVELS: tuple[Level, ...] = get_args(Level)
+VISIBILITY = "visibility"
+"""The experiment whose estimates say how often each arm is answered rightly."""
 
 
 def load(name: str, directory: Path = PUBLISHED) -> dict[str, Any]:
@@ -48,15 +55,19 @@ def experiments(directory: Path = PUBLISHED) -> dict[str, str]:
 def inputs(directory: Path = PUBLISHED) -> dict[str, list[str]]:
     """Claim id -> every experiment whose estimates its verdict needs, its own first.
 
-    Besides those that the rule names these are the readings: they say how often the model itself is right (a
-    guard), and how many layers it has, where a layer is counted from the last or as a share of depth.
+    Besides those that the rule names, these are those that guards ask. The readings say how often the model itself is
+    right, and how many layers it has, where a layer is counted from the last or as a share of depth; ``visibility``
+    says how often each arm is answered rightly.
     """
     needed = {}
     for name, entry in load("claims", directory).get("claims", {}).items():
         named = [entry["experiment"], *_under("experiment", entry["rule"])]
+        guards = entry.get("guards") or {}
         relative = any(isinstance(layer, str) for layer in _under("layer", entry["rule"]))
-        if relative or "model_accuracy" in (entry.get("guards") or {}):
+        if relative or "model_accuracy" in guards:
             named.append("readings")
+        if "arms" in guards or "above_chance" in guards:
+            named.append(VISIBILITY)
         needed[name] = [f"{entry['paper']}/{experiment}" for experiment in dict.fromkeys(named)]
     return needed
 

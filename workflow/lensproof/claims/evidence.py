@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Experiment = Literal[
     "readings", "directions", "substitution", "subspaces", "composition", "decomposition", "steering", "attribution",
-    "training", "long_context", "exits", "stand_ins", "examples", "costs",
+    "training", "long_context", "exits", "stand_ins", "examples", "costs", "visibility", "availability",
 ]  # fmt: skip
 Contrast = Literal["difference", "relative_drop", "share_lower", "layer_mean_minus_layer", "relative_range"]
 NAMES = ("experiment", "measure", "method", "reference", "contrast", "setting", "layer")
@@ -25,25 +25,25 @@ NEAR = 2
 
 
 class About(NamedTuple):
-    """What a measure is: in words, its unit, and whether it is a mean over layers where no layer is named."""
+    """What a measure is: in words, its unit, and what it is taken over where no layer is named."""
 
     words: str
     unit: str = "share"
-    by_layer: bool = True
+    over: str = "layer-mean "
 
 
 MEASURES = {
     "kl": About("KL", "nats"),
     "top1": About("Top-1"),
     "ece": About("ECE"),
-    "accuracy": About("accuracy"),
+    "accuracy": About("accuracy", over=""),
     "readback": About("share of positions at which the input token is read back"),
     "cosine": About("cosine with the native readout", "cosine"),
     "angle": About("angle to the native readout", "degrees"),
     "inner_product": About("correlation of <b, x> with the centred logit", "correlation"),
-    "relaxation_share": About("share of the remaining angle lost per layer", by_layer=False),
-    "relaxation_r2": About("R² of the exponential fit to the angle", by_layer=False),
-    "plateau_slope": About("rise per layer over the plateau's layers", "cosine per layer", by_layer=False),
+    "relaxation_share": About("share of the remaining angle lost per layer", over=""),
+    "relaxation_r2": About("R² of the exponential fit to the angle", over=""),
+    "plateau_slope": About("rise per layer over the plateau's layers", "cosine per layer", over=""),
     "spearman": About("rank correlation with the effect of substitution", "correlation"),
     "energy": About("share of the readout's energy inside"),
     "success": About("share of moves after which the token had gained most"),
@@ -53,14 +53,40 @@ MEASURES = {
     "clean": About("Clean"),
     "pearson": About("correlation with the measured ablation", "correlation"),
     "attribution": About("correlation of layer attribution with the measured ablation", "correlation"),
-    "settled": About("share of layers settled", "share of layers", by_layer=False),
-    "skipped": About("share of layers skipped by the exit", "share of layers", by_layer=False),
-    "settled_minus_skipped": About("share of layers settled less the share skipped", "share of layers", by_layer=False),
-    "agreement": About("agreement at the exit", by_layer=False),
-    "first_layer": About("first listed layer at which the model's top token is read", "layers", by_layer=False),
-    "probability": About("probability of the top token", "probability", by_layer=False),
-    "further_probability": About("probability of the second token", "probability", by_layer=False),
-    "time_ratio": About("time over that of calibrating and reading orders 0 to 2", "ratio", by_layer=False),
+    "settled": About("share of layers settled", "share of layers", over=""),
+    "skipped": About("share of layers skipped by the exit", "share of layers", over=""),
+    "settled_minus_skipped": About("share of layers settled less the share skipped", "share of layers", over=""),
+    "agreement": About("agreement at the exit", over=""),
+    "first_layer": About("first listed layer at which the model's top token is read", "layers", over=""),
+    "probability": About("probability of the top token", "probability", over=""),
+    "further_probability": About("probability of the second token", "probability", over=""),
+    "time_ratio": About("time over that of calibrating and reading orders 0 to 2", "ratio", over=""),
+    # Gathered: methods are arms, settings record sets.
+    "rz": About("R_z", "percentile rank", over="band-mean "),
+    "lz": About("L_z", "decades", over="band-mean "),
+    "mz": About("M_z", "nats", over="band-mean "),
+    "rz_max": About("band-maximal R_z", "percentile rank", over=""),
+    "lz_median": About("median over instances of the band-mean L_z", "decades", over=""),
+    "rz_share": About("distance of R_z from control, as a share of the plain contrast,", "ratio", over=""),
+    "rz_inflation": About("share by which the plain contrast of R_z grows", "ratio", over=""),
+    "rz_max_share": About("band-maximal contrast of R_z as a share of its largest single-layer contrast,", "ratio", ""),
+    "lz_rise": About("rise of L_z about the middle of depth", "decades", over=""),
+    "rz_peak": About("depth at which the contrast of R_z peaks,", "share of depth", over=""),
+    "lz_peak": About("depth at which the contrast of L_z peaks,", "share of depth", over=""),
+    "peak": About("depth at which the contrast peaks in the readout", "share of depth", over=""),
+    "profile_correlation": About("correlation, over the band, with the contrast in R_z", "correlation", over=""),
+    "saturated": About("share of cells with R_z above 0.999", over=""),
+    "saturated_peak": About("share of cells with R_z above 0.999, at the layers where it is highest,", over=""),
+    "rz_step": About("R_z between rank 0 and rank 24", "percentile rank", over=""),
+    "rz_of_rank_1000": About("R_z at rank 1000", "percentile rank", over=""),
+    "open_accuracy": About("accuracy over the whole vocabulary", over=""),
+    "chance": About("chance", over=""),
+    "probe": About("probe accuracy", over=""),
+    "floor": About("probe accuracy on permuted labels", over=""),
+    "over_floor": About("probe accuracy over its floor", "ratio", over=""),
+    "above_floor_sds": About("probe accuracy above its floor, in standard deviations,", "standard deviations", over=""),
+    "evenness": About("lowest over highest probe accuracy", "ratio", over=""),
+    "floor_over_chance": About("probe floor over chance", "ratio", over=""),
 }
 Measure = Literal[*MEASURES]
 PLAIN = {"nats": " nats", "degrees": " degrees"}
@@ -98,13 +124,12 @@ class Quantity(Strict):
 
     def words(self) -> str:
         """The quantity as a phrase."""
-        name, _, by_layer = MEASURES[self.measure]
+        name, _, over = MEASURES[self.measure]
         of = f"{name} of {self.method}"
-        layer_mean = self.layer is None and by_layer and self.method != MODEL
+        mean = f"{over}{of}" if self.layer is None and self.method != MODEL else of
         where = "" if self.layer is None else " at mid-depth" if self.layer == "mid" else f" at layer {self.layer}"
         where += f" ({self.setting.replace('_', ' ')})" if self.setting else ""
         where += f" in {self.experiment}" if self.experiment else ""
-        mean = f"layer-mean {of}" if layer_mean else of
         match self.contrast:
             case "difference":
                 return f"{mean}{where} less that of {self.reference}"

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from lensproof.claims import catalogue
+from lensproof.claims import arms, catalogue
+from lensproof.claims.arms import Checked
+from lensproof.claims.catalogue import Level
 from lensproof.claims.evidence import MODEL, Evidence, Missing, Quantity, number
 from lensproof.claims.models import Claim, Guards
-from lensproof.claims.rules import Level, at_level
+from lensproof.claims.rules import at_level
 from lensproof.errors import LensproofError
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A guard, and whether it passes."""
-
-    guard: str
-    asks: str
-    found: str
-    passes: bool
 
 
 def check(claim: Claim, evidence: Evidence, level: Level) -> list[Checked]:
     """Every guard of a claim."""
-    checked = list(_guards(claim.guards, evidence, level))
-    if set(claim.levels) != set(catalogue.LEVELS):
+    checked = list(dict.fromkeys(_guards(claim.guards, evidence, level)))  # contrasts share arms
+    if level not in claim.levels or not set(claim.levels).issuperset(catalogue.RUNS):
         asks = f"a run at the level {' or '.join(claim.levels)}"
         checked.insert(0, Checked("level", asks, f"the level is {level}", level in claim.levels))
     return checked
@@ -37,6 +28,11 @@ def _guards(guards: Guards, evidence: Evidence, level: Level) -> Iterator[Checke
         yield Checked("min_clusters", f"at least {least} documents", f"{found}", found >= least)
     if guards.model_accuracy is not None:
         yield _accuracy(guards.model_accuracy, evidence)
+    for pair in guards.contrasts:
+        for records in guards.records:
+            yield from arms.of_contrast(evidence, pair, records, level)
+    for arm in guards.above_chance:
+        yield from _above_chance(arm, guards, evidence)
     if guards.tied_embeddings is not None:
         if evidence.tied is None:
             raise LensproofError(f"say whether {evidence.checkpoint} ties its embeddings: --tied or --untied")
@@ -47,6 +43,14 @@ def _guards(guards: Guards, evidence: Evidence, level: Level) -> Iterator[Checke
     if guards.checkpoints is not None:
         asks = f"the paper's {' or '.join(guards.checkpoints)}"
         yield Checked("checkpoints", asks, evidence.checkpoint, evidence.checkpoint in guards.checkpoints)
+
+
+def _above_chance(arm: str, guards: Guards, evidence: Evidence) -> Iterator[Checked]:
+    for records in guards.records:
+        try:
+            yield arms.above_chance(evidence, arm, records)
+        except Missing as missing:
+            yield Checked("chance", f"accuracy of {arm}", str(missing), False)
 
 
 def _accuracy(least: float, evidence: Evidence) -> Checked:

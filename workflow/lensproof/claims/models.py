@@ -8,11 +8,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from lensproof.claims import catalogue
-from lensproof.claims.catalogue import PUBLISHED
-from lensproof.claims.evidence import Experiment, Strict
+from lensproof.claims.arms import Pair
+from lensproof.claims.catalogue import PUBLISHED, RUNS, Level
+from lensproof.claims.evidence import Experiment, Quantity, Strict
 from lensproof.claims.published import values
-from lensproof.claims.rules import Level, Rule, Threshold, published_paths
+from lensproof.claims.rules import Rule, Threshold, published_paths
 from lensproof.errors import LensproofError
+
+FEWEST = 2
+"""Checkpoints that a claim across checkpoints needs."""
 
 
 class Guards(Strict):
@@ -28,21 +32,46 @@ class Guards(Strict):
     checkpoints: list[str] | None = Field(
         default=None, min_length=1, description="the claim speaks of these checkpoints of the paper only"
     )
+    arms: Pair | list[Pair] = Field(
+        default=[],
+        description="contrasts of two arms, or one: not both at ceiling, each above its own chance, and not too far "
+        "apart in accuracy, in this order",
+    )
+    above_chance: list[str] = Field(default=[], description="arms that must be above their own chance")
+    records: list[str] = Field(
+        default=["language"], min_length=1, description="record sets on which `arms` and `above_chance` are asked"
+    )
+
+    @property
+    def contrasts(self) -> list[Pair]:
+        """The contrasts that ``arms`` names."""
+        one = bool(self.arms) and isinstance(self.arms[0], str)
+        return [self.arms] if one else list(self.arms)
 
 
 class Claim(Strict):
     """One claim of a paper with the rule that decides it, fixed before the run."""
 
-    paper: Literal["lexframe"]
+    paper: Literal["lexframe", "gathered"]
     group: str = Field(description="claims that belong together in a table")
     location: str = Field(description="where the paper states it")
     statement: str = Field(description="the claim in words, without the paper's numbers")
     experiment: Experiment = Field(description="whose estimates decide it")
     published: list[str] = Field(default=[], description="dotted paths of the values that the paper states")
-    levels: list[Level] = Field(default=["smoke", "desk", "paper"], description="levels at which it can be tested")
+    levels: list[Level] = Field(default=list(RUNS), description="levels at which it can be tested")
     rule: Rule
+    across: Literal["every", "some"] | None = Field(
+        default=None,
+        description="the rule holds on every checkpoint, or on some, of those of one level on which it can be tested, "
+        f"at least {FEWEST}; none: each checkpoint is judged by itself",
+    )
+    beside: list[Quantity] = Field(default=[], description="estimates that are shown too and decide nothing")
     guards: Guards = Guards()
     expected: list[Level] = Field(description="levels at which `lensproof verify` fails unless it is reproduced")
+
+    def words(self, level: Level) -> str:
+        """The rule in words, at a level."""
+        return f"on {self.across} checkpoint: {self.rule.words(level)}" if self.across else self.rule.words(level)
 
     @model_validator(mode="after")
     def _expected_where_tested(self) -> Claim:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lensproof.claims.evidence import number
+from lensproof.claims.records import levels
 from lensproof.claims.verdicts import published_words
 
 STYLES = {
@@ -20,6 +21,7 @@ STYLES = {
     "not run": "dim",
 }
 LEVELS = {
+    "planted": "planted: models whose answer is known, because their weights were written by hand",
     "smoke": "smoke: tiny random models; shows that the pipeline runs, and says nothing of language models",
     "desk": "desk: small real models; the qualitative claim is tested, not the paper's number",
     "paper": "paper: the paper's own checkpoints",
@@ -46,19 +48,21 @@ def overview(records: dict[str, Any], *, numbers: bool = True) -> Table:
     """
     judged = [record for record in records.values() if record]
     checkpoints = list(dict.fromkeys(case["checkpoint"] for record in judged for case in record["checkpoints"]))
-    level = judged[0]["level"] if judged else "none"
-    table = Table(box=box.SIMPLE_HEAD, title=f"Claims (level: {level})", title_justify="left", pad_edge=False)
+    title = f"Claims (level: {', '.join(levels(judged)) or 'none'})"
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
     table.add_column("claim", no_wrap=True)
     for checkpoint in checkpoints or ["verdict"]:
         table.add_column(checkpoint, no_wrap=True)
     for name, record in records.items():
         cases = {case["checkpoint"]: case for case in record["checkpoints"]} if record else {}
-        table.add_row(name, *(_cell(cases.get(checkpoint), numbers) for checkpoint in checkpoints or [""]))
+        absent = Text() if record else Text("not run", style=STYLES["not run"])  # none of its paper's, or none at all
+        cells = (_cell(cases[name], numbers) if name in cases else absent for name in checkpoints or [""])
+        table.add_row(name, *cells)
     return table
 
 
-def _cell(case: dict[str, Any] | None, numbers: bool) -> Text:
-    verdict = case["verdict"] if case else "not run"
+def _cell(case: dict[str, Any], numbers: bool) -> Text:
+    verdict = case["verdict"]
     text = Text(verdict, style=STYLES[verdict])
     if numbers and verdict in ("reproduced", "contradicted", "inconclusive"):
         text.append(f"  {interval(case['estimate'])}", style="default not bold")
@@ -81,16 +85,20 @@ def _about(record: dict[str, Any]) -> Table:
     grid.add_row("claim", record["statement"])
     grid.add_row("stated in", f"{record['paper']}: {record['location']}")
     grid.add_row("published", published_words(record["published"]) or "no number")
-    grid.add_row("rule", record["rule"]["words"])
-    grid.add_row("level", LEVELS[record["level"]])
-    grid.add_row("gate", "`lensproof verify` fails unless reproduced" if record["expected"] else "none at this level")
+    for words in dict.fromkeys(case["rule"] for case in record["checkpoints"]):
+        grid.add_row("rule", words)
+    for level in levels([record]):
+        grid.add_row("level", LEVELS[level])
+    gates = dict.fromkeys(case["level"] for case in record["checkpoints"] if case["expected"])
+    gate = f"`lensproof verify` fails unless reproduced ({', '.join(gates)})" if gates else "none at this level"
+    grid.add_row("gate", gate)
     return grid
 
 
 def _heading(case: dict[str, Any]) -> Text:
     text = Text(f"\n{case['checkpoint']}: ", style="bold")
     text.append(case["verdict"], style=STYLES[case["verdict"]])
-    text.append(f" ({case['entry']})", style="default not bold")
+    text.append(f" ({case['level']}, {case['entry']})", style="default not bold")
     return text.append(f"\n{case['reason']}", style="default not bold")
 
 

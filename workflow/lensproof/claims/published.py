@@ -14,8 +14,9 @@ def values(published: Mapping[str, Any], path: str) -> dict[str, float]:
     Args:
         published: a paper's file.
         path: dotted path that starts with the paper's name. It must end at one number for all of the paper's
-            checkpoints, or at one for each: a list in their order, or a mapping by the beginning of their names.
-            Numbers in the path choose from what such a list holds for each checkpoint (``...first_to_last.1``).
+            checkpoints, at a list of one for each in their order, or at a mapping by the beginning of their names; the
+            mapping may leave out checkpoints that the paper gives no number for. Numbers in the path choose from what
+            stands there for each checkpoint (``...first_to_last.1``).
 
     Raises:
         LensproofError: nothing of that kind stands there.
@@ -29,14 +30,17 @@ def values(published: Mapping[str, Any], path: str) -> dict[str, float]:
         node = node[key]
     checkpoints = list(published["checkpoints"])
     stated = {name: _chosen(value, keys) for name, value in _by_checkpoint(node, checkpoints).items()}
-    if len(stated) != len(checkpoints) or not all(isinstance(value, int | float) for value in stated.values()):
+    if not stated or not all(isinstance(value, int | float) for value in stated.values()):
         raise LensproofError(f"{path} must hold one number, or one for each of {', '.join(checkpoints)}")
     return {name: float(value) for name, value in stated.items()}
 
 
 def _by_checkpoint(node: Any, checkpoints: list[str]) -> dict[str, Any]:
     if isinstance(node, Mapping):
-        return {name: value for name in checkpoints for start, value in node.items() if name.startswith(str(start))}
+        named = {start: [name for name in checkpoints if name.startswith(str(start))] for start in node}
+        if not all(len(names) == 1 for names in named.values()):
+            return {}  # a name that is none, or that of several
+        return {names[0]: node[start] for start, names in named.items()}
     if isinstance(node, list):
         return dict(zip(checkpoints, node, strict=True)) if len(node) == len(checkpoints) else {}
     return dict.fromkeys(checkpoints, node)

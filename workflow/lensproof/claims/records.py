@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,26 +36,35 @@ def records(results: Path, paper: str | None = None, published: Path = catalogue
     return {name: read_json(path) if path.exists() else None for name, path in paths.items()}
 
 
+def levels(judged: Iterable[dict[str, Any] | None]) -> list[str]:
+    """The levels of records' verdicts, in the order of :data:`lensproof.claims.catalogue.LEVELS`."""
+    found = {case["level"] for record in judged if record for case in record["checkpoints"]}
+    return [level for level in catalogue.LEVELS if level in found]
+
+
 def shortfalls(judged: dict[str, Any], expected: dict[str, list[str]]) -> Iterator[str]:
-    """One line for each claim that should hold at this run's level and does not.
+    """One line for each claim that should hold at a level of this run and does not.
 
     A checkpoint on which the claim is not testable (embeddings not tied, say) does not count, unless it is not
-    testable on any.
+    testable on any of that level.
 
     Args:
         judged: from :func:`records`; at least one claim judged.
         expected: claim id -> the levels at which it should hold.
     """
-    level = next(record["level"] for record in judged.values() if record)
+    here = levels(judged.values())
     for name, record in judged.items():
-        if level not in expected[name]:
-            continue
-        if record is None:
-            yield f"{name}: not run; build it with `snakemake --cores 2 claim_{name}`"
-            continue
-        cases = record["checkpoints"]
-        if all(case["verdict"] == "not testable" for case in cases):
-            yield f"{name}: not testable on any checkpoint; {cases[0]['reason']}"
-        for case in cases:
-            if case["verdict"] in ("contradicted", "inconclusive"):
-                yield f"{name}: {case['verdict']} on {case['checkpoint']}; {case['reason']}"
+        for level in (level for level in here if level in expected[name]):
+            if record is None:
+                yield f"{name}: not run; build it with `snakemake --cores 2 claim_{name}`"
+                break
+            yield from _short(name, [case for case in record["checkpoints"] if case["level"] == level])
+
+
+def _short(name: str, cases: list[dict[str, Any]]) -> Iterator[str]:
+    """What is short of a claim at one level."""
+    if cases and all(case["verdict"] == "not testable" for case in cases):
+        yield f"{name}: not testable on any {cases[0]['level']} checkpoint; {cases[0]['reason']}"
+    for case in cases:
+        if case["verdict"] in ("contradicted", "inconclusive"):
+            yield f"{name}: {case['verdict']} on {case['checkpoint']}; {case['reason']}"

@@ -16,6 +16,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from lensproof.claims import arms
+from lensproof.claims.arms import Checked, Pair
+from lensproof.claims.catalogue import Level
 from lensproof.claims.evidence import (
     MEASURES,
     Estimate,
@@ -29,7 +32,6 @@ from lensproof.claims.evidence import (
 )
 from lensproof.claims.published import values
 
-Level = Literal["smoke", "desk", "paper"]
 Verdict = Literal["reproduced", "contradicted", "inconclusive", "not testable", "not run"]
 WORDS = {
     "reproduced": "it holds",
@@ -44,6 +46,7 @@ class PerLevel(Strict):
     smoke: float
     desk: float
     paper: float
+    planted: float | None = Field(default=None, description="none: as at desk")
 
 
 Threshold = float | PerLevel
@@ -51,7 +54,10 @@ Threshold = float | PerLevel
 
 def at_level(threshold: Threshold, level: Level) -> float:
     """The threshold that holds at a level."""
-    return getattr(threshold, level) if isinstance(threshold, PerLevel) else threshold
+    if not isinstance(threshold, PerLevel):
+        return threshold
+    own = getattr(threshold, level)
+    return threshold.desk if own is None else own
 
 
 @dataclass(frozen=True)
@@ -196,7 +202,7 @@ def _measured(quantity: Quantity) -> str:
     about = MEASURES[quantity.measure]
     setting = f" ({quantity.setting})" if quantity.setting else ""
     of = f" in {quantity.experiment}" if quantity.experiment else ""
-    return f"{'layer-mean ' if about.by_layer else ''}{about.words}{setting}{of}"
+    return f"{about.over}{about.words}{setting}{of}"
 
 
 class AtLeast(Strict):
@@ -423,6 +429,43 @@ class HalfWidthAtMost(Strict):
         return _single(_test(self.quantity, evidence, compare))
 
 
+class GuardFires(Strict):
+    """A guard refuses the contrast of two arms, and none before it does: for claims that the guard is needed."""
+
+    kind: Literal["guard_fires"]
+    guard: Literal["chance", "confounded"]
+    arms: Pair
+    records: str = Field(default="language", description="record set")
+
+    def words(self, level: Level) -> str:
+        why = {"chance": "one is at its own chance", "confounded": "their accuracies differ too much"}[self.guard]
+        return f"the contrast of {' and '.join(self.arms)} ({self.records.replace('_', ' ')}) is refused: {why}"
+
+    def decide(self, evidence: Evidence, level: Level) -> Outcome:
+        checked = list(arms.of_contrast(evidence, self.arms, self.records, level))
+        fired = next((guard for guard in checked if not guard.passes), None)
+
+        def compare(estimate: Estimate) -> tuple[Verdict, str, float]:
+            if fired and arms.ORDER.index(fired.guard) < arms.ORDER.index(self.guard):
+                raise Missing(f"another guard comes first: needs {fired.asks} (here: {fired.found})")
+            verdict = "reproduced" if fired and fired.guard == self.guard else "contradicted"
+            limit = evidence.published["setup"]["guards"]["accuracy_gap"]
+            too = f"farther than {limit:g} from 0" if self.guard == "confounded" else "not above 0 by its lower end"
+            return verdict, f"{too}, so that the contrast is refused", math.inf
+
+        return _single(_test(self._quantity(checked), evidence, compare))
+
+    def _quantity(self, checked: list[Checked]) -> Quantity:
+        """What the guard looks at: the accuracy gap, or an arm's distance from chance, of one at chance if any is."""
+        one, other = self.arms
+        gap = Quantity(measure="accuracy", method=one, reference=other, contrast="difference", setting=self.records)
+        if self.guard == "confounded":
+            return gap
+        own = [guard for guard in checked if guard.guard == "chance"]
+        at_chance = [arm for arm, guard in zip(self.arms, own, strict=False) if not guard.passes]
+        return gap.model_copy(update={"method": (at_chance or self.arms)[0], "reference": "chance"})
+
+
 class AllOf(Strict):
     """Every rule holds."""
 
@@ -463,6 +506,7 @@ Rule = Annotated[
     | Says
     | Identity
     | HalfWidthAtMost
+    | GuardFires
     | AllOf
     | AnyOf,
     Field(discriminator="kind"),

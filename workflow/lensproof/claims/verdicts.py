@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from lensproof.claims import guards
-from lensproof.claims.evidence import NAMES, Estimate, Evidence, Missing
-from lensproof.claims.models import Claim
+from lensproof.claims.catalogue import Level
+from lensproof.claims.evidence import NAMES, Estimate, Evidence, Missing, Quantity
+from lensproof.claims.models import FEWEST, Claim
 from lensproof.claims.published import values
-from lensproof.claims.rules import Level, Part
+from lensproof.claims.rules import Part
 from lensproof.errors import LensproofError
 
 COLUMNS = (
@@ -61,7 +63,9 @@ def checked(estimates: pd.DataFrame) -> pd.DataFrame:
     return estimates
 
 
-def judge(name: str, claim: Claim, cases: Sequence[Evidence], level: Level) -> dict[str, Any]:
+def judge(
+    name: str, claim: Claim, cases: Sequence[Evidence], level: Level, planted: Collection[str] = ()
+) -> dict[str, Any]:
     """The record of a claim: what it says, how it is decided, and the verdict for each checkpoint.
 
     Args:
@@ -69,6 +73,7 @@ def judge(name: str, claim: Claim, cases: Sequence[Evidence], level: Level) -> d
         claim: the claim.
         cases: the evidence, one item per checkpoint.
         level: of the run.
+        planted: checkpoints whose verdicts are of the level planted, whatever the run's.
 
     Returns:
         Plain types only (``workflow/schemas/claim.schema.yaml``), without provenance.
@@ -76,6 +81,7 @@ def judge(name: str, claim: Claim, cases: Sequence[Evidence], level: Level) -> d
     if not cases:
         raise LensproofError(f"no estimates to judge {name} on: give those of {claim.experiment}")
     published = cases[0].published
+    verdicts = [_verdict(claim, case, "planted" if case.checkpoint in planted else level) for case in cases]
     return {
         "claim": name,
         "paper": claim.paper,
@@ -83,11 +89,11 @@ def judge(name: str, claim: Claim, cases: Sequence[Evidence], level: Level) -> d
         "statement": claim.statement,
         "location": claim.location,
         "level": level,
-        "expected": level in claim.expected,
+        "across": claim.across,
         "experiment": claim.experiment,
         "published": _published(claim, published),
-        "rule": {"words": claim.rule.words(level), "data": claim.rule.model_dump(mode="json", exclude_none=True)},
-        "checkpoints": [_verdict(claim, case, level) for case in cases],
+        "rule": {"words": claim.words(level), "data": claim.rule.model_dump(mode="json", exclude_none=True)},
+        "checkpoints": _together(verdicts, claim.across) if claim.across else verdicts,
     }
 
 
@@ -107,6 +113,9 @@ def _verdict(claim: Claim, case: Evidence, level: Level) -> dict[str, Any]:
     decisive = outcome.decisive
     return {
         "checkpoint": case.checkpoint,
+        "level": level,
+        "expected": level in claim.expected,
+        "rule": claim.words(level),
         "verdict": "not testable" if failed else outcome.verdict,
         "reason": "; ".join(failed) if failed else decisive.reason,
         "decisive": None if decisive.estimate is None else decisive.quantity.words(),
@@ -114,8 +123,39 @@ def _verdict(claim: Claim, case: Evidence, level: Level) -> dict[str, Any]:
         "outcome": outcome.verdict,
         "guards": [dataclasses.asdict(guard) for guard in checked],
         "parts": [_part(part) for part in outcome.parts],
-        "values": list(_values(outcome.parts, case)),
+        "values": list(_values([*_compared(outcome.parts), *claim.beside], case)),
     }
+
+
+def _together(verdicts: list[dict[str, Any]], across: str) -> list[dict[str, Any]]:
+    """Verdicts of a claim across checkpoints: those of one level share theirs, and each keeps what its own rule says.
+
+    Checkpoints on which the claim cannot be tested are left out, and stay so.
+    """
+    shared = {}
+    for level in {case["level"] for case in verdicts}:
+        tested = [case for case in verdicts if case["level"] == level and case["verdict"] != "not testable"]
+        found = Counter(case["verdict"] for case in tested)
+        shared[level] = (_shared(found, across), _counted(found, tested, across))
+    return [case if case["verdict"] == "not testable" else _sharing(case, *shared[case["level"]]) for case in verdicts]
+
+
+def _shared(found: Counter[str], across: str) -> str:
+    ranking = ["contradicted", "inconclusive", "reproduced"]
+    if found.total() < FEWEST:
+        return "not testable"
+    return next(verdict for verdict in (ranking if across == "every" else ranking[::-1]) if found[verdict])
+
+
+def _counted(found: Counter[str], tested: list[dict[str, Any]], across: str) -> str:
+    names = ", ".join(case["checkpoint"] for case in tested)
+    if found.total() < FEWEST:
+        return f"needs at least {FEWEST} checkpoints on which it can be tested (here: {names})"
+    return f"claimed of {across} checkpoint; it holds on {found['reproduced']} of {found.total()} ({names})"
+
+
+def _sharing(case: dict[str, Any], verdict: str, counted: str) -> dict[str, Any]:
+    return {**case, "verdict": verdict, "reason": f"{counted}; here {case['reason']}"}
 
 
 def _part(part: Part) -> dict[str, Any]:
@@ -135,24 +175,27 @@ def _plain(estimate: Estimate | None) -> dict[str, Any] | None:
     return {name: None if value != value else value for name, value in record.items()}
 
 
-def _values(parts: Iterable[Part], case: Evidence) -> Iterator[dict[str, Any]]:
-    """The plain values that the contrasts compare, for a reader to see beside them."""
-    quantities = dict.fromkeys(quantity for part in parts for quantity in part.quantity.beside())
-    for quantity in quantities:
+def _compared(parts: Iterable[Part]) -> Iterator[Quantity]:
+    """The plain values that the contrasts compare."""
+    return (quantity for part in parts for quantity in part.quantity.beside())
+
+
+def _values(quantities: Iterable[Quantity], case: Evidence) -> Iterator[dict[str, Any]]:
+    """What a reader is to see beside the parts, each once, as far as it was estimated."""
+    for quantity in dict.fromkeys(quantities):
         with contextlib.suppress(Missing):
             yield {"quantity": quantity.words(), "estimate": _plain(case.find(quantity))}
 
 
 def csv_rows(record: dict[str, Any]) -> list[dict[str, Any]]:
     """Rows of ``results/claims.csv`` (:data:`COLUMNS`) for a claim's record, one per checkpoint."""
-    common = {name: record[name] for name in ("claim", "paper", "group", "level", "statement")}
+    common = {name: record[name] for name in ("claim", "paper", "group", "statement")}
     rows = []
     for case in record["checkpoints"]:
         estimate = case["estimate"] or dict.fromkeys(("point", "lo", "hi", "n"))
         numbers = {"estimate": estimate["point"], "lo": estimate["lo"], "hi": estimate["hi"], "n": estimate["n"]}
-        about = {name: case[name] for name in ("checkpoint", "verdict", "reason")}
-        words = {"published": published_words(record["published"]), "rule": record["rule"]["words"]}
-        rows.append({**common, **numbers, **about, **words})
+        about = {name: case[name] for name in ("checkpoint", "level", "rule", "verdict", "reason")}
+        rows.append({**common, **numbers, **about, "published": published_words(record["published"])})
     return rows
 
 
@@ -165,7 +208,7 @@ def not_run(name: str, claim: Claim, published: Mapping[str, Any], level: Level)
         "level": level,
         "statement": claim.statement,
         "published": published_words(_published(claim, published)),
-        "rule": claim.rule.words(level),
+        "rule": claim.words(level),
         "verdict": "not run",
         "reason": f"build it with `snakemake --cores 2 claim_{name}`",
     }
@@ -173,11 +216,12 @@ def not_run(name: str, claim: Claim, published: Mapping[str, Any], level: Level)
 
 
 def published_words(published: list[dict[str, Any]]) -> str:
-    """Published values in one line: ``table1.lexframe_1.kl 0.16 (smollm3-3b), 0.15 (olmo3-7b); ...``."""
+    """Published values in one line: ``table1.lexframe_1.kl 0.16 (smollm3-3b), 0.15 (olmo3-7b); ...``. A value that
+    several checkpoints share stands alone, one that is of a single checkpoint names it."""
     return "; ".join(f"{item['path'].partition('.')[2]} {_stated(item['values'])}" for item in published)
 
 
 def _stated(stated: list[dict[str, Any]]) -> str:
-    if len({item["value"] for item in stated}) == 1:
+    if len(stated) > 1 and len({item["value"] for item in stated}) == 1:
         return f"{stated[0]['value']:g}"
     return ", ".join(f"{item['value']:g} ({item['checkpoint']})" for item in stated)

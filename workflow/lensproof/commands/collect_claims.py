@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from lensproof import options
-from lensproof.claims.catalogue import LEVELS, PUBLISHED
+from lensproof.claims.catalogue import PUBLISHED, RUNS
 
 
 @click.command("collect-claims")
 @click.argument("records", nargs=-1, type=options.FILE)
-@click.option("--level", required=True, type=click.Choice(LEVELS), help="Level of evidence of the run.")
+@click.option("--level", required=True, type=click.Choice(RUNS), help="Level of evidence of the run.")
 @click.option("--published", default=PUBLISHED, type=options.FOLDER, help="Folder of the papers' values.")
 @options.out
 def command(records: tuple[Path, ...], level: str, published: Path, out: Path) -> None:

@@ -7,13 +7,14 @@ from pathlib import Path
 import click
 
 from lensproof import options
-from lensproof.claims.catalogue import LEVELS, PUBLISHED
+from lensproof.claims.catalogue import PUBLISHED, RUNS
 
 
 @click.command("judge")
 @click.argument("claim")
 @click.argument("estimates", nargs=-1, required=True, type=options.FILE)
-@click.option("--level", required=True, type=click.Choice(LEVELS), help="Level of evidence of the run.")
+@click.option("--level", required=True, type=click.Choice(RUNS), help="Level of evidence of the run.")
+@click.option("--planted", multiple=True, metavar="CHECKPOINT", help="A planted model, judged at the level planted.")
 @click.option("--tied", multiple=True, metavar="CHECKPOINT", help="A checkpoint whose embeddings are one matrix.")
 @click.option("--untied", multiple=True, metavar="CHECKPOINT", help="A checkpoint whose embeddings are two matrices.")
 @click.option("--published", default=PUBLISHED, type=options.FOLDER, help="Folder of the papers' values.")
@@ -22,6 +23,7 @@ def command(
     claim: str,
     estimates: tuple[Path, ...],
     level: str,
+    planted: tuple[str, ...],
     tied: tuple[str, ...],
     untied: tuple[str, ...],
     published: Path,
@@ -45,7 +47,8 @@ def command(
     facts = {**dict.fromkeys(tied, True), **dict.fromkeys(untied, False)}
     values = load(rule.paper, published)
     tables = {path: checked(read_parquet(path)) for path in estimates}
-    result = judge(claim, rule, evidence(pd.concat(tables.values()), values, facts, rule.experiment), level)
+    cases = evidence(pd.concat(tables.values()), values, facts, rule.experiment)
+    result = judge(claim, rule, cases, level, planted)
     chains: dict[str, list[list[Link]]] = {}
     for path, table in tables.items():
         for checkpoint in table["checkpoint"].unique():
@@ -58,5 +61,5 @@ def command(
             {"path": path, "sha256": link.sha256, "command": f"snakemake --cores 2 {path}"}
             for path, link in near.items()
         ]
-    provenance = record("judge", options.named(estimates), level=level, tied=facts)
+    provenance = record("judge", options.named(estimates), level=level, planted=list(planted), tied=facts)
     write_json(out, {**result, "provenance": provenance})

@@ -15,9 +15,9 @@ from lensproof.claims.catalogue import PUBLISHED
 @click.option("--results", default="results", type=options.FOLDER, help="Folder of the results.")
 @click.option("--published", default=PUBLISHED, type=options.FOLDER, help="Folder of the papers' values.")
 def command(results: Path, published: Path) -> None:
-    """Exit with status 1 and name every claim that claims.yaml expects at this run's level and that does not hold."""
+    """Exit with status 1 and name every claim that should hold at a level of this run (claims.yaml) and does not."""
     from lensproof.claims.models import claims
-    from lensproof.claims.records import records, shortfalls
+    from lensproof.claims.records import levels, records, shortfalls
     from lensproof.errors import LensproofError
 
     judged = records(results, published=published)
@@ -29,6 +29,6 @@ def command(results: Path, published: Path) -> None:
         click.echo(line)
     if lines:
         sys.exit(1)
-    level = next(item["level"] for item in judged.values() if item)
-    held = sum(level in levels for levels in expected.values())
-    click.echo(f"level {level}: all {held} claims expected to hold do" if held else f"level {level} expects no claim")
+    for level in levels(judged.values()):
+        held = sum(level in named for named in expected.values())
+        click.echo(f"level {level}: " + (f"all {held} claims expected to hold do" if held else "no claim is expected"))
