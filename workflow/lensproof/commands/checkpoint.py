@@ -14,7 +14,7 @@ from lensproof import options
 @click.argument("name")
 @options.registry
 @click.option("--file", type=options.FILE, help="What `lensproof fetch` left, for a wheel source.")
-@click.option("--base", type=options.FOLDER, help="The checkpoint that this one is before training.")
+@click.option("--base", type=options.FOLDER, help="The checkpoint that this one is made from, untrained or adapted.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
 def command(
     name: str, spec: str | None, configfile: tuple[Path, ...], file: Path | None, base: Path | None, out: Path

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import torch
 
 from lensproof.errors import LensproofError
-
-_TOKENIZER = ("tokenizer*", "special_tokens_map.json", "vocab.*", "merges.txt", "*.jinja")
+from lensproof.specimens.tokenizer import copy_tokenizer
 
 
 def build(base: Path, seed: int, out: Path) -> None:
@@ -34,6 +32,4 @@ def build(base: Path, seed: int, out: Path) -> None:
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, trust_remote_code=False)
     model.to(torch.bfloat16).save_pretrained(out)  # a draw loses nothing by being rounded
-    for pattern in _TOKENIZER:
-        for path in base.glob(pattern):
-            shutil.copyfile(path, out / path.name)
+    copy_tokenizer(base, out)

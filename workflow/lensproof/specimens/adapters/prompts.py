@@ -1,0 +1,153 @@
+"""Prompts to train an adapter on and to validate it on, of training passages alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from lensproof.corpora.benchmark.draws import Draws
+from lensproof.corpora.benchmark.passages import Passage
+from lensproof.corpora.benchmark.record import Record
+from lensproof.corpora.benchmark.sets import SETS, WORDINGS, build
+from lensproof.corpora.benchmark.tokenised import tokenised
+from lensproof.corpora.benchmark.wording import Wording
+from lensproof.errors import LensproofError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+SHARES = {"language": 6, "language_length": 1, "language_unmatched": 1, "tracking_1swap": 2}
+"""Set of records -> its share of the training prompts: mostly the default wording, and a little of what else is run."""
+DECIDING = "language"
+"""The set that is validated on while training goes on."""
+ALSO = ("language_length", "language_unmatched", "tracking_1swap", "tracking")
+"""Those that the finished adapter is validated on too; stories of three swaps are never trained on."""
+HELD_BACK = 4
+"""One training passage of so many is not trained on but validated on."""
+
+Wordings = Mapping[str, Mapping[str, Wording]]
+
+
+class Prompt(NamedTuple):
+    """A record in tokens: its context, the rest of its prompt, its candidates, and which of them is right."""
+
+    id: str
+    passage: str
+    family: str
+    arm: str
+    context: list[int]
+    rest: list[int]
+    candidates: tuple[int, ...]
+    gold: int
+
+    @property
+    def ids(self) -> list[int]:
+        """The whole prompt."""
+        return self.context + self.rest
+
+    @property
+    def answer(self) -> int:
+        """The token that should come next."""
+        return self.candidates[self.gold]
+
+
+@dataclass(frozen=True)
+class Material:
+    """What an adapter is trained and validated on.
+
+    Attributes:
+        training: set of records -> arm -> prompts.
+        validation: set of records -> instances, each as the prompts of its arms.
+        trained_on: ids of the passages of ``training``, sorted.
+        validated_on: ids of the passages of ``validation``, sorted; no passage is in both.
+    """
+
+    training: Mapping[str, Mapping[str, Sequence[Prompt]]]
+    validation: Mapping[str, Sequence[Sequence[Prompt]]]
+    trained_on: Sequence[str]
+    validated_on: Sequence[str]
+
+
+def material(
+    tokenizer: PreTrainedTokenizerBase,
+    passages: Sequence[Passage],
+    *,
+    instances: int,
+    validation: int,
+    seed: int,
+    wordings: Wordings = WORDINGS,
+) -> Material:
+    """Draw all prompts.
+
+    Args:
+        tokenizer: that they are for.
+        passages: of any kind; only those for training are used.
+        instances: to draw for one unit of :data:`SHARES`.
+        validation: instances of each set to validate on.
+        seed: of all draws.
+        wordings: family -> name -> wording; a set whose wording is not there is left out.
+
+    Raises:
+        LensproofError: too few passages are for training, or what the builders of records refuse.
+    """
+    train, validate = divide(passages)
+    there = {name for name, chosen in SETS.items() if chosen.wording in wordings.get(chosen.family, {})}
+
+    def drawn(name: str, role: str, count: int) -> list[Prompt]:
+        # Seeds that no set of records is likely to have: tracking has no passages that keep training and test apart.
+        own = Draws("adapter", role, seed).below(2**62)
+        chosen = train if role == "train" else validate
+        found = build(name, tokenizer, count=count, seed=own, passages=chosen, wordings=wordings)
+        return [prompt(tokenizer, record) for record in found.records]
+
+    return Material(
+        training={n: _by_arm(drawn(n, "train", share * instances)) for n, share in SHARES.items() if n in there},
+        validation={n: _by_instance(drawn(n, "validate", validation)) for n in (DECIDING, *ALSO) if n in there},
+        trained_on=sorted(passage.id for passage in train),
+        validated_on=sorted(passage.id for passage in validate),
+    )
+
+
+def divide(passages: Sequence[Passage]) -> tuple[list[Passage], list[Passage]]:
+    """Training passages to train on, and those to validate on: every fourth with a question, every fourth without.
+
+    Raises:
+        LensproofError: they are too few.
+    """
+    known = [passage for passage in passages if passage.training]
+    asking = [passage for passage in known if any(map(passage.question, passage.text))]
+    telling = [passage for passage in known if passage not in asking]
+    if min(len(asking), len(telling)) < HELD_BACK:
+        raise LensproofError(
+            f"{len(asking)} training passages have a question and {len(telling)} have none, {HELD_BACK} of each are "
+            "needed: adapters are trained and validated on training passages alone"
+        )
+    validate = [*asking[HELD_BACK - 1 :: HELD_BACK], *telling[HELD_BACK - 1 :: HELD_BACK]]
+    return [passage for passage in known if passage not in validate], validate
+
+
+def prompt(tokenizer: PreTrainedTokenizerBase, record: Record) -> Prompt:
+    """A record in tokens.
+
+    Raises:
+        LensproofError: its context is no token prefix of its prompt, or the prompt is too long.
+    """
+    context, rest = tokenised(tokenizer, record)
+    passage = str(record.meta.get("passage", ""))
+    return Prompt(
+        record.id, passage, record.family, record.condition, context, rest, record.candidate_token_ids, record.gold
+    )
+
+
+def _by_arm(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
+    arms: dict[str, list[Prompt]] = {}
+    for one in prompts:
+        arms.setdefault(one.arm, []).append(one)
+    return arms
+
+
+def _by_instance(prompts: Sequence[Prompt]) -> list[list[Prompt]]:
+    """Those of an instance stand one after the other and share their context."""
+    return [list(group) for _, group in groupby(prompts, lambda one: one.id.removesuffix(f"-{one.arm}"))]
