@@ -51,8 +51,9 @@ rule records:
         code=code_hash("records"),
         number=BENCHMARK.instances,
         seed=BENCHMARK.seed,
-        passages=lambda wildcards, input: f"--passages {input.passages}" if input.passages else "",
-        languages=",".join(BENCHMARK.languages),
+        source=lambda wildcards, input: (
+            f"--passages {input.passages} --languages {','.join(BENCHMARK.languages)}" if input.passages else ""
+        ),
     shell:
         "lensproof --log {log} records build {wildcards.records} --checkpoint results/checkpoints/{wildcards.checkpoint} "
-        "{params.passages} --languages {params.languages:q} --count {params.number} --seed {params.seed} --out {output}"
+        "{params.source} --count {params.number} --seed {params.seed} --out {output}"
