@@ -19,6 +19,7 @@ include: "workflow/rules/records.smk"
 include: "workflow/rules/lenses.smk"
 include: "workflow/rules/readings.smk"
 include: "workflow/rules/observations.smk"
+include: "workflow/rules/gathered.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/claims.smk"
 
@@ -27,8 +28,9 @@ rule all:
     default_target: True
     input:
         rules.lexframe.input,
+        rules.gathered.input,
         rules.claims.input,
-        rules.targets.output,
+        expand(rules.targets.output, paper=PAPERS),
 
 
 onsuccess:

@@ -22,7 +22,7 @@ from lensproof.claims import catalogue
 from lensproof.config import validated
 from lensproof.errors import LensproofError
 from lensproof.figures import lexframe_fig4, lexframe_table1, style
-from lensproof.figures.catalogue import FIGURES
+from lensproof.figures.catalogue import FIGURES, PAPERS
 from lensproof.figures.names import method_title, titles
 from lensproof.files import read_json, write_parquet
 from lensproof.statistics.methods import FIXED, NATIVE
@@ -266,14 +266,18 @@ def test_no_torch_to_draw(drawn):
 # -- captions
 
 
-@pytest.mark.parametrize("name", [*FIGURES, "workflow"])
+CAPTIONS = [f"{paper}_{name}" for paper in PAPERS for name in FIGURES[paper]]
+
+
+@pytest.mark.parametrize("name", [*CAPTIONS, "workflow"])
 @pytest.mark.parametrize("level", ["smoke", "desk", "paper"])
 def test_captions_follow_the_configuration(root, name, level):
     config = yaml.safe_load((root / "config.yaml").read_text())
     validated(config)
     config["level"] = level
     config["bootstrap"] = {"resamples": "500", "level": "0.9"}  # as Snakemake's command line gives them
-    source = (root / f"workflow/report/{'workflow' if name == 'workflow' else f'lexframe_{name}'}.rst").read_text()
+    config["gathered"]["resamples"] = "500"
+    source = (root / f"workflow/report/{name}.rst").read_text()
     text = (
         jinja2.Environment(undefined=jinja2.StrictUndefined)
         .from_string(source)
@@ -285,5 +289,8 @@ def test_captions_follow_the_configuration(root, name, level):
         assert "500 resamples" in text
     if 'config["checkpoints"]' in source:
         assert "SmolLM2-135M-Instruct, Gemma 3 270M" in text
+    if 'config["gathered"]["checkpoints"]' in source:
+        assert "Planted gather, Planted gate" in text
     if 'config["level"]' in source:
-        assert ("Tiny random models" in text) == (level == "smoke")
+        said = "Few instances" if name.startswith("gathered") else "Tiny random models"
+        assert (said in text) == (level == "smoke")

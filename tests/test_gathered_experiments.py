@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pandas as pd
 import pytest
+import torch
 import yaml
 from elsewhere import moved, reachable
 from jsonschema import Draft202012Validator
@@ -17,12 +16,13 @@ from lensproof.checkpoints.anatomy import take_apart
 from lensproof.checkpoints.load import load
 from lensproof.cli import cli
 from lensproof.corpora.benchmark.record import ARMS, read_records
+from lensproof.errors import LensproofError
 from lensproof.experiments.catalogue import ON_RECORDS, arms_of
 from lensproof.experiments.worked_example import nearest
 from lensproof.files import read_parquet, read_provenance, read_safetensors
 from lensproof.lenses.band import band
 
-LAYERS, BLOCK, INSTANCES = 8, 3, 8
+LAYERS, BLOCK, INSTANCES = 8, 3, 20
 """The smallest planted model; from layer 4 on, the first of the band, what is asked for can be read."""
 OPTIONS = {"splits": 2, "depths": [0.4, 0.6, 0.9], "top": 2}
 
@@ -178,34 +178,48 @@ def test_arms_of_sets():
     assert arms_of("tracking_unmatched") == ("report", "flexible", "control")
 
 
-@pytest.mark.parametrize("experiment", ON_RECORDS)
-def test_on_another_device_it_says_the_same(folder, monkeypatch, experiment):
+@pytest.fixture
+def elsewhere(folder, monkeypatch):
+    """The checkpoint is loaded on a device that takes no tensors of the CPU, as a GPU does not."""
     model = load(folder / "planted").model
     monkeypatch.setattr(loading, "load", lambda *_, **__: take_apart(moved(model)))
     with reachable():
-        found = observed(folder, experiment, "_elsewhere")
-    expected = read_parquet(observed(folder, experiment))
-    pd.testing.assert_frame_equal(read_parquet(found), expected, rtol=1e-3, atol=1e-4)
+        yield
 
 
-def refused(*arguments):
-    """The one line that a command ends with."""
-    command = [sys.executable, "-m", "lensproof", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 2, done.stderr
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("lensproof: ")]
-    assert "Traceback" not in done.stderr
-    return line
+@pytest.mark.parametrize("experiment", ["visibility", "worked_example"])  # probes are fitted on the CPU
+def test_on_another_device_it_says_the_same(folder, elsewhere, experiment):
+    found, expected = observed(folder, experiment, "_elsewhere"), observed(folder, experiment)
+    pd.testing.assert_frame_equal(read_parquet(found), read_parquet(expected), rtol=1e-3, atol=1e-4)
 
 
-def test_what_cannot_be_run_is_one_line(folder, tmp_path):
-    out = ["--out", tmp_path / "out"]
-    model = ["--checkpoint", folder / "planted", "--records", folder / "language.jsonl"]
-    assert "no record of the arm 'supplid'" in refused("query-states", *model, "--arms", "supplid", "--count", 1, *out)
-    assert "9 instances complete in" in refused("query-states", *model, "--count", INSTANCES + 1, *out)
-    mine = [*model, "--states", folder / "states_0.safetensors", "--set", "language"]
-    assert "there is no 'visibilty' in experiments" in refused("observe-arms", "visibilty", *mine, *out)
-    assert "needs --input jacobian_lens=FILE" in refused("observe-arms", "visibility", *mine, *out)
-    bare = folder / "language_no_cue.jsonl"
-    assert "does not end in the answer cue" in refused("records", "without-cue", bare, *out)
+def test_on_another_device_states_are_the_same(folder, elsewhere):
+    file = states(folder, "language", "elsewhere", "--count", 2)
+    expected = read_safetensors(folder / "states_0.safetensors")["states"][: 2 * len(ARMS)]
+    torch.testing.assert_close(read_safetensors(file)["states"], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["query-states", "--arms", "supplid", "--count", 1], "no record of the arm 'supplid'"),
+        (["query-states", "--count", INSTANCES + 1], f"{INSTANCES + 1} instances complete in"),
+        (["observe-arms", "visibilty"], "there is no 'visibilty' in experiments"),
+        (["observe-arms", "visibility"], "this experiment needs --input jacobian_lens=FILE"),
+    ],
+)
+def test_what_cannot_be_run_is_one_line_and_leaves_nothing(folder, tmp_path, command, message):
+    given = ["--checkpoint", folder / "planted", "--records", folder / "language.jsonl", "--out", tmp_path / "out"]
+    mine = ["--states", folder / "states_0.safetensors", "--set", "language"] if "observe-arms" in command else []
+    with pytest.raises(LensproofError, match=message) as caught:
+        lensproof(*command, *given, *mine)
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_cue_that_is_not_there_cannot_be_left_out(folder, tmp_path):
+    with pytest.raises(
+        LensproofError, match="-automatic: the instruction does not end in the answer cue"
+    ):
+        lensproof("records", "without-cue", folder / "language_no_cue.jsonl", "--out", tmp_path / "out")
     assert not list(tmp_path.iterdir())

@@ -25,7 +25,8 @@ def table(tmp_path):
         "claim": ["a", "b", "c", "a"], "checkpoint": ["toy", "toy", "toy", "other"],
         "verdict": ["reproduced", "contradicted", "reproduced", "not testable"],
     })  # fmt: skip
-    return targets.tidy(tmp_path, claims, dict.fromkeys("ab", "lexframe/steering") | {"c": "lexframe/readings"})
+    experiments = dict.fromkeys("ab", "lexframe/steering") | {"c": "lexframe/readings"}
+    return targets.tidy("lexframe", tmp_path, claims, experiments)
 
 
 def cell(table, target, checkpoint="toy"):
@@ -53,3 +54,22 @@ def test_as_text_each_target_is_a_line(table):
     assert text[0].startswith("| target | command | A toy: time, memory | A toy: claims | other: time, memory")
     (line,) = [line for line in text if "lexframe_table5`" in line]
     assert "1.6 min, 2.0 GB" in line
+
+
+def test_a_papers_targets_cost_its_own_jobs(tmp_path):
+    benchmark(tmp_path, "gathered/visibility/toy/language_000.tsv", 20, 300)
+    benchmark(tmp_path, "gathered/estimates/visibility/toy.tsv", 2, 100)
+    benchmark(tmp_path, "gathered/availability/toy/language_000.tsv", 5, 200)
+    benchmark(tmp_path, "query_states/toy/language_000.tsv", 9, 900)
+    benchmark(tmp_path, "steering/toy/000.tsv", 40, 1024)
+    claims = pd.DataFrame({
+        "claim": ["g", "l"], "checkpoint": ["toy", "lexframe-only"], "verdict": ["reproduced", "reproduced"],
+    })  # fmt: skip
+    table = targets.tidy("gathered", tmp_path, claims, {"g": "gathered/visibility", "l": "lexframe/steering"})
+    assert set(table["checkpoint"]) == {"toy"}
+    assert cell(table, "entry")["seconds"] == 27
+    assert cell(table, "across")["seconds"] == 22
+    assert cell(table, "across")["command"] == "snakemake --cores 2 gathered_across"
+    assert cell(table, "query_states")["peak_megabytes"] == 900
+    assert cell(table, "contrasts")["verdicts"] == "1 reproduced"
+    assert "overview" not in set(table["target"])

@@ -66,11 +66,33 @@ def test_a_wrong_configuration_is_one_line_before_any_work(root, folder, change,
 
 def test_targets_go_by_name(root, folder):
     named = snakemake(root, folder, "--list-target-rules").stdout
-    for target in ("lexframe_fig4", "lexframe_table1", "claim_lexframe_kl_falls_with_order", "verify"):
+    targets = ("lexframe_fig4", "lexframe_table1", "claim_lexframe_kl_falls_with_order", "verify")
+    for target in (*targets, "gathered", "gathered_entry", "gathered_probe"):
         assert target in named
     plan = snakemake(root, folder, "--dry-run", "lexframe_fig4").stdout
     assert "readings_shard" in plan
     assert "judge" not in plan
+
+
+def test_the_probes_of_gathered_need_states_and_no_lens(root, folder):
+    plan = snakemake(root, folder, *SMOKE, "--dry-run", "gathered_probe").stdout.split("Job stats")[-1]
+    counts = dict(re.findall(r"^(\w+) +(\d+)$", plan, re.MULTILINE))
+    assert counts.pop("total")
+    # Of two planted models.
+    assert counts == {
+        "checkpoint": "2", "records": "2", "query_states": "2", "gathered_observations": "2",
+        "gathered_estimates": "2", "gathered_probe": "1",
+    }  # fmt: skip
+
+
+def test_a_model_that_only_gathered_runs_has_a_lens_of_the_band(root, folder):
+    plan = snakemake(root, folder, *SMOKE, "--dry-run", "--printshellcmds", "gathered_across").stdout
+    fits = [line for line in plan.splitlines() if "fit-jacobian" in line]
+    assert len(fits) == 2
+    assert all("--lowest 7 " in line and "results/sequences/planted-" in line for line in fits)
+    assert all("/planted.parquet" in line for line in fits)
+    assert "--arms automatic " in plan  # without the cue
+    assert "--arms report,flexible,control " in plan  # unmatched
 
 
 def test_a_corpus_shorter_than_asked_stops_before_any_long_step(root, folder):

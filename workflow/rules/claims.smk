@@ -3,16 +3,29 @@
 CLAIMS = catalogue.inputs()
 
 
+def paper_of(claim):
+    """The paper that makes a claim."""
+    return CLAIMS[claim][0].partition("/")[0]
+
+
+def facts(claim):
+    """What a verdict must know of each checkpoint that a claim is judged on, as flags."""
+    names = CHECKPOINTS[paper_of(claim)]
+    tied = {name: settings.registry.checkpoints[name].tied for name in names}
+    flags = [f"--{'tied' if tied[name] else 'untied'} {name}" for name in names]
+    return " ".join(flags + [f"--planted {name}" for name in names if settings.planted(name)])
+
+
 rule judge:
     """The verdict on one claim, with all that it rests on."""
     input:
         estimates=lambda wildcards: collect(
             "results/estimates/{experiment}/{checkpoint}.parquet",
             experiment=CLAIMS[wildcards.claim],  # the claim's own first, then those that its guards need
-            checkpoint=settings.checkpoints,
+            checkpoint=CHECKPOINTS[paper_of(wildcards.claim)],
         ),
         claims="paper/published/claims.yaml",
-        published="paper/published/lexframe.yaml",
+        published=lambda wildcards: f"paper/published/{paper_of(wildcards.claim)}.yaml",
     output:
         "results/claims/{claim}.json",
     log:
@@ -22,12 +35,9 @@ rule judge:
     params:
         code=code_hash("judge"),
         level=settings.level,
-        tied=" ".join(
-            f"--{'tied' if settings.registry.checkpoints[name].tied else 'untied'} {name}"
-            for name in settings.checkpoints
-        ),
+        facts=lambda wildcards: facts(wildcards.claim),
     shell:
-        "lensproof --log {log} judge {wildcards.claim} {input.estimates} --level {params.level} {params.tied} --out {output}"
+        "lensproof --log {log} judge {wildcards.claim} {input.estimates} --level {params.level} {params.facts} --out {output}"
 
 
 rule collect_claims:

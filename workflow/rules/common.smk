@@ -8,11 +8,12 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from lensproof.claims import catalogue
 from lensproof.codehash import code_hash
-from lensproof.config import asked_for, chosen_layers, config_hash, validated
+from lensproof.config import asked_for, chosen_layers, config_hash, family, validated
 from lensproof.errors import LensproofError
+from lensproof.experiments.catalogue import BESIDE, DERIVED, EXPERIMENTS, ON_RECORDS, arms_of
 from lensproof.figures import catalogue as figures
-from lensproof.figures.catalogue import CLAIMS as CLAIMS_TABLE, FIGURES, TABLES
-from lensproof.experiments.catalogue import BESIDE, DERIVED, EXPERIMENTS
+from lensproof.figures.catalogue import CLAIMS as CLAIMS_TABLE, FIGURES, PAPERS, TABLES
+from lensproof.lenses.band import band
 
 try:
     settings = validated(config)
@@ -31,6 +32,8 @@ prefix = f'set -euo pipefail; export {exports}; lensproof() {{ {shlex.quote(sys.
 # Snakemake fills in braces here too.
 shell.prefix(prefix.replace("{", "{{").replace("}", "}}"))
 
+# Paper -> the checkpoints that its experiments run.
+CHECKPOINTS = {"lexframe": settings.checkpoints, "gathered": settings.gathered.checkpoints}
 READINGS = settings.readings
 LENS = settings.jacobian_lens
 MACHINE = f"--device {settings.device} --precision {settings.precision}"
@@ -45,6 +48,8 @@ wildcard_constraints:
     shard=r"\d{3}",
     length=r"\d+",
     part=r"\d+",
+    records=r"[a-z0-9_]+",
+    paper="|".join(PAPERS),
 
 
 def registered(kind, name):

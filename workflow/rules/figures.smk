@@ -1,96 +1,103 @@
-# From estimates to figures and tables; nothing is computed here. Each one is a target: `lexframe_fig4`, `lexframe_table1`.
+# From estimates to figures and tables; nothing is computed here. Each one is a target: `lexframe_fig4`, `gathered_entry`.
 # What each is made from: lensproof/figures/catalogue.py.
 
 
 # What checkpoints are called in print.
 PRINTED = {
     *settings.checkpoints,
+    *settings.gathered.checkpoints,
     *(name for series in settings.experiments.training.series.values() for name in series),
 }
 TITLES = " ".join(
     f"--title {shlex.quote(f'{name}={settings.registry.checkpoints[name].title}')}" for name in sorted(PRINTED)
 )
 
-for name, experiments in FIGURES.items():
+for paper, name, experiments in listed(FIGURES):
 
     rule:
         name:
-            f"lexframe_{name}"
+            f"{paper}_{name}"
         input:
-            shown(experiments),
+            shown(paper, experiments),
         output:
-            pdf=f"results/figures/lexframe/{name}.pdf",
+            pdf=f"results/figures/{paper}/{name}.pdf",
             svg=report(
-                f"results/figures/lexframe/{name}.svg",
-                caption=f"../report/lexframe_{name}.rst",
-                category="Lexical Reference Frames",
+                f"results/figures/{paper}/{name}.svg",
+                caption=f"../report/{paper}_{name}.rst",
+                category=PAPERS[paper],
                 labels={"item": figures.title(name), "kind": "figure"},
             ),
-            png=f"results/figures/lexframe/{name}.png",
+            png=f"results/figures/{paper}/{name}.png",
         log:
-            f"results/logs/figures/lexframe/{name}.log",
+            f"results/logs/figures/{paper}/{name}.log",
         conda:
             "../../envs/lensproof.yaml"
         params:
-            code=code_hash("figure", f"lensproof.figures.lexframe_{name}"),
-            name=name,
+            code=code_hash("figure", f"lensproof.figures.{paper}_{name}"),
+            name=f"{paper} {name}",
             titles=TITLES,
         shell:
-            "lensproof --log {log} figure lexframe {params.name} {input} {params.titles} --out {output.pdf}"
+            "lensproof --log {log} figure {params.name} {input} {params.titles} --out {output.pdf}"
 
 
-for name, experiments in TABLES.items():
+for paper, name, experiments in listed(TABLES):
 
     rule:
         name:
-            f"lexframe_{name}"
+            f"{paper}_{name}"
         input:
-            shown(experiments),
-            published=expand("paper/published/{file}.yaml", file=["lexframe", *figures.ALSO.get(name, ())]),
+            shown(paper, experiments),
+            published=expand("paper/published/{file}.yaml", file=[paper, *figures.ALSO[paper].get(name, ())]),
         output:
             csv=report(
-                f"results/tables/lexframe/{name}.csv",
-                caption=f"../report/lexframe_{name}.rst",
-                category="Lexical Reference Frames",
+                f"results/tables/{paper}/{name}.csv",
+                caption=f"../report/{paper}_{name}.rst",
+                category=PAPERS[paper],
                 labels={"item": figures.title(name), "kind": "table"},
             ),
-            md=f"results/tables/lexframe/{name}.md",
-            tex=f"results/tables/lexframe/{name}.tex",
+            md=f"results/tables/{paper}/{name}.md",
+            tex=f"results/tables/{paper}/{name}.tex",
         log:
-            f"results/logs/tables/lexframe/{name}.log",
+            f"results/logs/tables/{paper}/{name}.log",
         conda:
             "../../envs/lensproof.yaml"
         params:
-            code=code_hash("table", f"lensproof.figures.lexframe_{name}"),
-            name=name,
-            estimates=shown(experiments),
+            code=code_hash("table", f"lensproof.figures.{paper}_{name}"),
+            name=f"{paper} {name}",
+            estimates=shown(paper, experiments),
             titles=TITLES,
         shell:
-            "lensproof --log {log} table lexframe {params.name} {params.estimates} {params.titles} --out {output.csv}"
+            "lensproof --log {log} table {params.name} {params.estimates} {params.titles} --out {output.csv}"
 
 
 rule lexframe:
     """Every table and figure of Lexical Reference Frames."""
     input:
-        expand("results/figures/lexframe/{name}.{form}", name=FIGURES, form=["pdf", "svg", "png"]),
-        expand("results/tables/lexframe/{name}.{form}", name=TABLES, form=["csv", "md", "tex"]),
+        drawn("lexframe"),
+    localrule: True
+
+
+rule gathered:
+    """Every table and figure of Gathered, Not Admitted."""
+    input:
+        drawn("gathered"),
     localrule: True
 
 
 rule targets:
-    """What every figure and table cost in this run, and the verdicts of its claims."""
+    """What every figure and table of a paper cost in this run, and the verdicts of its claims."""
     input:
-        rules.lexframe.input,
+        lambda wildcards: drawn(wildcards.paper),
         claims="results/claims.csv",
     output:
-        csv="results/tables/lexframe/targets.csv",
-        md="results/tables/lexframe/targets.md",
+        csv="results/tables/{paper}/targets.csv",
+        md="results/tables/{paper}/targets.md",
     log:
-        "results/logs/tables/lexframe/targets.log",
+        "results/logs/tables/{paper}/targets.log",
     conda:
         "../../envs/lensproof.yaml"
     params:
         code=code_hash("targets"),
         titles=TITLES,
     shell:
-        "lensproof --log {log} targets {input.claims} {params.titles} --out {output.csv}"
+        "lensproof --log {log} targets {wildcards.paper} {input.claims} {params.titles} --out {output.csv}"

@@ -7,12 +7,11 @@ from pathlib import Path
 import click
 
 from lensproof import options
-
-PAPERS = ("lexframe",)
+from lensproof.figures.catalogue import PAPERS
 
 
 @click.command("figure")
-@click.argument("paper", type=click.Choice(PAPERS))
+@click.argument("paper", type=click.Choice(list(PAPERS)))
 @click.argument("name")
 @click.argument("estimates", nargs=-1, type=options.FILE)
 @click.option("--title", multiple=True, metavar="CHECKPOINT=TEXT", help="What to call a checkpoint.")

@@ -8,12 +8,11 @@ import click
 
 from lensproof import options
 from lensproof.claims.catalogue import PUBLISHED
-
-PAPERS = ("lexframe",)
+from lensproof.figures.catalogue import PAPERS
 
 
 @click.command("table")
-@click.argument("paper", type=click.Choice(PAPERS))
+@click.argument("paper", type=click.Choice(list(PAPERS)))
 @click.argument("name")
 @click.argument("estimates", nargs=-1, type=options.FILE)
 @click.option("--title", multiple=True, metavar="CHECKPOINT=TEXT", help="What to call a checkpoint.")

@@ -8,23 +8,28 @@ import click
 
 from lensproof import options
 from lensproof.claims.catalogue import PUBLISHED
+from lensproof.figures.catalogue import PAPERS
 
 
 @click.command()
+@click.argument("paper", type=click.Choice(list(PAPERS)))
 @click.argument("claims", type=options.FILE)
 @click.option("--benchmarks", type=options.FOLDER, default=Path("results/benchmarks"), show_default=True)
 @click.option("--title", multiple=True, metavar="CHECKPOINT=TEXT", help="What to call a checkpoint.")
 @click.option("--published", default=PUBLISHED, type=options.FOLDER, help="Folder of the papers' values.")
 @options.out
-def command(claims: Path, benchmarks: Path, title: tuple[str, ...], published: Path, out: Path) -> None:
-    """Gather benchmark files and the verdicts in CLAIMS (results/claims.csv): OUT as .csv, and .md made from it."""
+def command(paper: str, claims: Path, benchmarks: Path, title: tuple[str, ...], published: Path, out: Path) -> None:
+    """Gather benchmark files and verdicts for the figures and tables of PAPER: OUT as .csv, and .md made from it.
+
+    CLAIMS is results/claims.csv.
+    """
     from lensproof.claims.catalogue import experiments
     from lensproof.figures import targets
     from lensproof.figures.names import titles
     from lensproof.files import atomic, provenance_path, read_table, write_json, write_text
     from lensproof.provenance import record
 
-    table = targets.tidy(benchmarks, read_table(claims), experiments(published))
+    table = targets.tidy(paper, benchmarks, read_table(claims), experiments(published))
     with atomic(out.with_suffix(".csv")) as temporary:
         table.to_csv(temporary, index=False)
     write_text(out.with_suffix(".md"), targets.markdown(table, titles(title)) + "\n")

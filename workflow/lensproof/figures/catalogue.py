@@ -1,7 +1,7 @@
 """What each figure and table is made from, without anything heavy: the Snakefile looks here.
 
-A figure is a module ``lexframe_<id>`` of this folder with ``draw``, a table one with ``tidy``, ``markdown`` and
-``latex``; its caption for the report is ``workflow/report/lexframe_<id>.rst``.
+A figure is a module ``<paper>_<id>`` of this folder with ``draw``, a table one with ``tidy``, ``markdown`` and
+``latex``; its caption for the report is ``workflow/report/<paper>_<id>.rst``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,13 @@ from __future__ import annotations
 CLAIMS = "claims"
 """In place of an experiment: ``results/claims.csv``."""
 
-FIGURES = {
+PAPERS = {"lexframe": "Lexical Reference Frames", "gathered": "Gathered, Not Admitted"}
+"""Paper, as files and targets name it -> its title."""
+
+FIGURES: dict[str, dict[str, tuple[str, ...]]] = {}
+"""Paper -> figure -> the experiments whose estimates it shows."""
+
+FIGURES["lexframe"] = {
     "fig1": ("directions",),
     "fig2": ("planes",),
     "fig3": (),
@@ -20,9 +26,17 @@ FIGURES = {
     "fig8": ("directions",),
     "fig9": ("long_context",),
 }
-"""Figure -> the experiments whose estimates it shows."""
+FIGURES["gathered"] = {
+    "overview": (),
+    "entry": ("visibility", "availability"),
+    "example": ("worked_example",),
+    "across": ("visibility",),
+}
 
-TABLES = {
+TABLES: dict[str, dict[str, tuple[str, ...]]] = {}
+"""Paper -> table -> the experiments whose estimates it shows."""
+
+TABLES["lexframe"] = {
     "table1": ("readings", "translators"),
     "table2": ("substitution",),
     "table3": ("composition",),
@@ -39,14 +53,18 @@ TABLES = {
     "costs": ("costs",),
     "text": (CLAIMS,),
 }
-"""Table -> the experiments whose estimates it shows."""
+TABLES["gathered"] = {
+    "contrasts": ("visibility",),
+    "results": ("visibility", "availability"),
+    "probe": ("availability",),
+}
 
-ALSO = {"open_points": ("open_points",), "text": ("claims",)}
-"""Files of ``paper/published`` that a table shows besides the paper's values."""
+ALSO = {"lexframe": {"open_points": ("open_points",), "text": ("claims",)}, "gathered": {}}
+"""Paper -> table -> files of ``paper/published`` that it shows besides the paper's values."""
 
 
 def title(name: str) -> str:
-    """``table1`` as ``Table 1``, ``open_points`` as ``Open points``."""
+    """``table1`` as ``Table 1``, ``open_points`` as ``Open points``, ``entry`` as ``Entry``."""
     for kind, word in (("fig", "Figure"), ("table", "Table")):
         number = name.removeprefix(kind)
         if number.isdecimal():

@@ -92,6 +92,14 @@ MEASURES = {
     "time_ratio": "Time ratio",
     "first_layer": "First layer",
     "probability": "Probability",
+    "rz": "R_z",
+    "lz": "L_z (decades)",
+    "mz": "M_z (nats)",
+    "chance": "Chance",
+    "probe": "Probe accuracy",
+    "spread": "SD over splits",
+    "floor": "Floor",
+    "over_floor": "Times the floor",
 }
 SETTINGS = {
     "layer": "Block", "attention": "Attention write", "mlp": "MLP write", "held_out": "held out", "wall": "wall clock",
@@ -107,6 +115,11 @@ def method_title(method: str) -> str:
         return _words(method)
     order, made = frame.groups()
     return f"LexFrame[{order}]{OF_FRAME.get(made, f', {_words(made).lower()}')}"
+
+
+def contrast_title(method: str, reference: str) -> str:
+    """``flexible − control``: one arm less another."""
+    return f"{setting_title(method)} − {setting_title(reference)}"
 
 
 def measure_title(measure: str) -> str:

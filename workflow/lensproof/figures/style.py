@@ -2,12 +2,14 @@
 
 Each method has one colour and one dash pattern everywhere, and what is made of one kind of thing has one hue: the
 reference frames are shades of blue, darker with the order, the lenses orange and purple. Of any two methods the dashes
-or the lightness differ, so that they are told apart in greyscale and with the common colour-vision deficiencies.
+or the lightness differ, so that they are told apart in greyscale and with the common colour-vision deficiencies. So do
+arms, which never stand beside methods.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, get_font
 
 from lensproof.files import atomic
 
@@ -76,6 +79,18 @@ METHODS: dict[str, dict[str, Any]] = {
     "random_direction": {"color": "#8c8c8c", "linestyle": DOTS},
     "leading_over_width": {"color": "#b0b0b0", "linestyle": DASHES},
 }
+ARMS: dict[str, dict[str, Any]] = {
+    # arms that need the variable: warm
+    "report": {"color": "#ee8833", "linestyle": DASHES},
+    "flexible": {"color": "#cc3311", "linestyle": SOLID},
+    # arms that do not: blue, and black for the control
+    "automatic": {"color": "#0077bb", "linestyle": DOTS},
+    "supplied": {"color": "#44bbdd", "linestyle": MIXED},
+    "control": {"color": "#000000", "linestyle": LONG},
+}
+"""Arms of the five-arm benchmark, in the order in which they are named."""
+AGAINST = {"control": "o", "automatic": "^", "supplied": "D"}
+"""A contrast of two arms is drawn in the colour of the first, with a marker that stands for the second."""
 RC = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so every machine draws the same
     "font.size": 8,
@@ -114,8 +129,18 @@ def styled() -> Iterator[None]:
 
 
 def method_style(method: str) -> dict[str, Any]:
-    """Colour and dashes of a method."""
-    return METHODS.get(method, {"color": "#555555", "linestyle": "-."})
+    """Colour and dashes of a method or arm."""
+    return METHODS.get(method) or ARMS.get(method) or {"color": "#555555", "linestyle": "-."}
+
+
+def has_glyph(character: str) -> bool:
+    """Whether the font of all figures can draw a character."""
+    return ord(character) in _glyphs()
+
+
+@functools.cache
+def _glyphs() -> frozenset[int]:
+    return frozenset(get_font(findfont(RC["font.family"])).get_charmap())
 
 
 def save(figure: Figure, stem: Path) -> None:

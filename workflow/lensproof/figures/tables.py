@@ -30,6 +30,7 @@ LATEX = {
     "[": "{[}", "]": "{]}",  # a bracket that opens a row would be read as an argument of the line break before
     "²": r"\textsuperscript{2}", "√": r"$\surd$", "κ": r"$\kappa$", "λ": r"$\lambda$", "‖": r"$\Vert$",
     "⟨": r"$\langle$", "⟩": r"$\rangle$", "±": r"$\pm$", "×": r"$\times$",
+    "−": r"$-$", "Δ": r"$\Delta$",
 }  # fmt: skip
 
 
@@ -178,7 +179,7 @@ class Layout:
             path = line.paths.get(column.measure)
             if path is None and self.published and line.stated:
                 path = ".".join(filter(None, (self.published, line.stated, column.key)))
-            for checkpoint, value in _values(published, path).items():
+            for checkpoint, value in published_values(published, path).items():
                 found[checkpoint, line, column] = value
         return found
 
@@ -300,7 +301,26 @@ def of_estimates(table: pd.DataFrame, experiment: str) -> pd.DataFrame:
     return table
 
 
-def latex_table(name: str, caption: str, grids: Iterable[Grid]) -> str:
+def tidied(
+    rows: Iterable[Mapping[str, Any]],
+    published: Mapping[str, Any],
+    path: Callable[[Mapping[str, Any]], str | None],
+    *more: str,
+) -> pd.DataFrame:
+    """Rows of estimates as a tidy table (``workflow/schemas/table.schema.yaml``), the paper's values beside them.
+
+    Args:
+        rows: of estimates.
+        published: the paper's file.
+        path: a row -> dotted path of the published value that it is to stand beside, if there is one.
+        more: further columns to keep.
+    """
+    named = [{**row, "published": published_values(published, path(row)).get(str(row["checkpoint"]))} for row in rows]
+    types = {"published": "float64", "layer": "Int64", "n": "int64", "clusters": "int64", "layers": "int64"}
+    return pd.DataFrame(named)[[*COLUMNS, *more]].astype(types)
+
+
+def latex_table(name: str, caption: str, grids: Iterable[Grid], paper: str = "lexframe") -> str:
     """A LaTeX table of one grid or more, below one another."""
     bodies = [grid.latex() for grid in grids]
     lines = [
@@ -308,7 +328,7 @@ def latex_table(name: str, caption: str, grids: Iterable[Grid]) -> str:
         r"\begin{table*}",
         r"\centering\small",
         rf"\caption{{{escape(caption)}}}",
-        rf"\label{{tab:lexframe-{name}}}",
+        rf"\label{{tab:{paper}-{name}}}",
         "\n\n\\medskip\n".join(bodies),
         r"\end{table*}",
     ]
@@ -353,7 +373,7 @@ def _find(index: Index, line: Line, column: Column) -> Mapping[str, Any] | None:
     return rows.get(line.layer)
 
 
-def _values(published: Mapping[str, Any], path: str | None) -> dict[str, float]:
+def published_values(published: Mapping[str, Any], path: str | None) -> dict[str, float]:
     """The paper's values at a path, none where it states none."""
     if path is None:
         return {}

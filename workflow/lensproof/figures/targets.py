@@ -16,6 +16,11 @@ import pandas as pd
 from lensproof.experiments.catalogue import DERIVED
 from lensproof.figures.catalogue import CLAIMS, FIGURES, TABLES, title
 
+EXPERIMENT = {
+    "lexframe": ("{source}/{checkpoint}/*.tsv", "estimates/{experiment}/{checkpoint}.tsv"),
+    "gathered": ("gathered/{source}/{checkpoint}/*.tsv", "gathered/estimates/{experiment}/{checkpoint}.tsv"),
+}
+"""Paper -> benchmark files of an experiment's observations and estimates."""
 OWN = {
     "directions": ("ridge_probe/{checkpoint}*.tsv",),
     "translators": ("tuned_lens/{checkpoint}/*.tsv",),
@@ -24,37 +29,51 @@ OWN = {
     "stand_ins": ("calibrations/{checkpoint}/*.tsv",),
 }
 """Experiment -> benchmark files of steps besides its observations and estimates that nothing else needs."""
-SHARED = {
-    "Typical attention": ("typical_attention/{checkpoint}.tsv",),
-    "Jacobian lens": ("jacobian_lens/{checkpoint}/*.tsv",),
+ARTIFACTS = {
+    "Typical attention": "results/artifacts/{checkpoint}/typical_attention.safetensors",
+    "Jacobian lens": "results/artifacts/{checkpoint}/jacobian_lens.safetensors",
+    "Query states": "results/estimates/gathered/visibility/{checkpoint}.parquet",
 }
+"""Shared step -> a file that has it made."""
+SHARED = {
+    "lexframe": {
+        "Typical attention": ("typical_attention/{checkpoint}.tsv",),
+        "Jacobian lens": ("jacobian_lens/{checkpoint}/*.tsv",),
+    },
+    "gathered": {
+        "Jacobian lens": ("jacobian_lens/{checkpoint}/*.tsv",),
+        "Query states": ("query_states/{checkpoint}/*.tsv",),
+    },
+}
+"""Paper -> step that several of its experiments start from -> its benchmark files."""
 COLUMNS = ("target", "item", "command", "checkpoint", "seconds", "peak_megabytes", "jobs", "verdicts")
 ORDER = ("reproduced", "contradicted", "inconclusive", "not testable", "not run")
 
 
-def tidy(benchmarks: Path, claims: pd.DataFrame, experiments: Mapping[str, str]) -> pd.DataFrame:
+def tidy(paper: str, benchmarks: Path, claims: pd.DataFrame, experiments: Mapping[str, str]) -> pd.DataFrame:
     """One row per target and checkpoint (:data:`COLUMNS`).
 
     Args:
+        paper: whose targets.
         benchmarks: ``results/benchmarks``.
         claims: ``results/claims.csv``.
         experiments: claim -> experiment, ``lexframe/readings``.
     """
+    of = claims["claim"].map(experiments).str.split("/", n=1, expand=True)
+    claims = claims.assign(experiment=of[1])[of[0] == paper]
     checkpoints = list(dict.fromkeys(claims["checkpoint"].dropna()))
-    of = claims["claim"].map(experiments).str.split("/").str[1]
     rows = []
-    for name, needed in {**FIGURES, **TABLES}.items():
+    for name, needed in {**FIGURES[paper], **TABLES[paper]}.items():
         for checkpoint in checkpoints if needed and CLAIMS not in needed else ():
-            own = claims[(claims["checkpoint"] == checkpoint) & of.isin(needed)]
-            files = [file for experiment in needed for file in _files(benchmarks, experiment, checkpoint)]
-            rows.append((name, title(name), f"snakemake --cores 2 lexframe_{name}", checkpoint, *_cost(files),
+            own = claims[(claims["checkpoint"] == checkpoint) & claims["experiment"].isin(needed)]
+            files = [file for experiment in needed for file in _files(benchmarks, paper, experiment, checkpoint)]
+            rows.append((name, title(name), f"snakemake --cores 2 {paper}_{name}", checkpoint, *_cost(files),
                          _verdicts(own["verdict"])))  # fmt: skip
-    for item, patterns in SHARED.items():
+    for item, patterns in SHARED[paper].items():
         for checkpoint in checkpoints:
-            files = _matching(benchmarks, patterns, checkpoint)
-            artifact = f"results/artifacts/{checkpoint}/{item.lower().replace(' ', '_')}.safetensors"
-            rows.append((item.lower().replace(" ", "_"), item, f"snakemake --cores 2 {artifact}", checkpoint,
-                         *_cost(files), ""))  # fmt: skip
+            files = _matching(benchmarks, patterns, checkpoint=checkpoint)
+            command = f"snakemake --cores 2 {ARTIFACTS[item].format(checkpoint=checkpoint)}"
+            rows.append((item.lower().replace(" ", "_"), item, command, checkpoint, *_cost(files), ""))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -78,14 +97,14 @@ def markdown(table: pd.DataFrame, titles: Mapping[str, str] | None = None) -> st
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _files(benchmarks: Path, experiment: str, checkpoint: str) -> list[Path]:
-    source = DERIVED.get(experiment, experiment)
-    patterns = (f"{source}/{{checkpoint}}/*.tsv", f"estimates/{experiment}/{{checkpoint}}.tsv")
-    return _matching(benchmarks, (*patterns, *OWN.get(experiment, ())), checkpoint)
+def _files(benchmarks: Path, paper: str, experiment: str, checkpoint: str) -> list[Path]:
+    patterns = (*EXPERIMENT[paper], *OWN.get(experiment, ()))
+    names = {"source": DERIVED.get(experiment, experiment), "experiment": experiment, "checkpoint": checkpoint}
+    return _matching(benchmarks, patterns, **names)
 
 
-def _matching(benchmarks: Path, patterns: Iterable[str], checkpoint: str) -> list[Path]:
-    return [file for pattern in patterns for file in sorted(benchmarks.glob(pattern.format(checkpoint=checkpoint)))]
+def _matching(benchmarks: Path, patterns: Iterable[str], **names: str) -> list[Path]:
+    return [file for pattern in patterns for file in sorted(benchmarks.glob(pattern.format(**names)))]
 
 
 def _cost(files: list[Path]) -> tuple[float, float, int]:

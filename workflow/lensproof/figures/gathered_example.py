@@ -1,0 +1,99 @@
+"""Gathered's worked example: where the latent variable of one instance ranks, and the tokens that stand first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+
+from lensproof.figures.arms import LANGUAGE, key, lines, select
+from lensproof.figures.reading import clip
+from lensproof.figures.style import ARMS, GREY, has_glyph
+
+TOKENS = ("probability", "further_probability")
+LONGEST = 8
+"""Characters of a token that are shown."""
+
+
+def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Figure:
+    """Draw the figure inside :func:`lensproof.figures.style.styled`.
+
+    Args:
+        estimates: of ``worked_example``, one or more checkpoints.
+        titles: checkpoint -> name to show.
+
+    Raises:
+        LensproofError: the estimates given are not these.
+    """
+    ranks = select(estimates, measure="rank", setting=LANGUAGE)
+    figure, panels = lines(ranks, titles, widths=(1, 2.1), height=2.15, note=False)
+    for checkpoint, (curves, grid) in panels.items():
+        own = estimates[(estimates["checkpoint"] == checkpoint) & (estimates["setting"] == LANGUAGE)]
+        _ranks(curves, own)
+        _tokens(grid, own)
+    key(figure, [arm for arm in ARMS if arm in set(ranks["method"])])
+    return figure
+
+
+def _ranks(axes: Axes, own: pd.DataFrame) -> None:
+    rows, size = select(own, measure="rank"), select(own, measure="vocabulary")["point"].iloc[0]
+    for arm, style in ARMS.items():
+        mine = rows[rows["method"] == arm].sort_values("layer")
+        axes.plot(mine["layer"], mine["point"] + 1, clip_on=False, **style)
+    for layer in _shown(own):
+        axes.axvline(layer, color="#e4e4e4", linewidth=4, zorder=0)
+    axes.set_yscale("log")
+    axes.set_ylim(size, 1)
+    decades = range(math.floor(math.log10(size)) + 1)
+    axes.yaxis.set_major_locator(FixedLocator([10**power for power in decades]))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value > 1 else "first")
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.set_title(f"a  where “{rows['token'].iloc[0]}” ranks", loc="left")
+    axes.set(xlabel="layer (shaded: shown at right)", ylabel=f"rank among {size:,.0f}")
+    axes.grid(axis="x", visible=False)
+
+
+def _shown(own: pd.DataFrame) -> list[int]:
+    """The layers whose tokens are there."""
+    return sorted({int(layer) for layer in own[own["measure"].isin(TOKENS)]["layer"]})
+
+
+def _tokens(axes: Axes, own: pd.DataFrame) -> None:
+    shown, ranks = _shown(own), select(own, measure="rank")
+    arms = [arm for arm in ARMS if arm in set(ranks["method"])]
+    axes.set_axis_off()
+    axes.set(xlim=(-0.02, len(shown)), ylim=(len(arms) + 0.1, -0.5))
+    axes.set_title("b  the tokens that stand first", loc="left")
+    for column, layer in enumerate(shown):
+        axes.text(column, 0.02, f"layer {layer}", color=GREY, fontsize=7, va="bottom")
+        for line, arm in enumerate(arms):
+            where = (own["layer"] == layer) & (own["method"] == arm)
+            mine = own[where & own["measure"].isin(TOKENS)].sort_values("rank")
+            (z,) = ranks[(ranks["layer"] == layer) & (ranks["method"] == arm)].itertuples()
+            _cell(axes, column, line, mine, z)
+
+
+def _cell(axes: Axes, column: int, line: int, rows: pd.DataFrame, z) -> None:
+    """The rank of the latent variable, and below it the tokens that stand first: it is bold where it is one of them."""
+    colour = ARMS[z.method]["color"]
+    axes.plot(
+        [column, column], [line + 0.12, line + 0.88], color=colour, linewidth=2, solid_capstyle="butt", clip_on=False
+    )
+    axes.text(column + 0.04, line + 0.3, f"rank {z.point + 1:,.0f}", color=GREY, fontsize=6, va="center")
+    texts = [str(token) for token in rows["token"]]
+    step = 0.93 / max(1, len(texts))
+    for place, text in enumerate(texts):
+        gold = text.strip() == str(z.token)
+        look = {"color": colour, "fontweight": "bold"} if gold else {"color": "#222222"}
+        at = (column + 0.04 + place * step, line + 0.68)
+        axes.text(*at, _plain(text), fontsize=6, va="center", parse_math=False, **look)
+
+
+def _plain(token: str) -> str:
+    """A token on one line, short, each character that the font has not as a box."""
+    return "".join(character if has_glyph(character) else "▯" for character in clip(token, LONGEST))
