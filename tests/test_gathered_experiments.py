@@ -218,8 +218,6 @@ def test_what_cannot_be_run_is_one_line_and_leaves_nothing(folder, tmp_path, com
 
 
 def test_a_cue_that_is_not_there_cannot_be_left_out(folder, tmp_path):
-    with pytest.raises(
-        LensproofError, match="-automatic: the instruction does not end in the answer cue"
-    ):
+    with pytest.raises(LensproofError, match="-automatic: the instruction does not end in the answer cue"):
         lensproof("records", "without-cue", folder / "language_no_cue.jsonl", "--out", tmp_path / "out")
     assert not list(tmp_path.iterdir())
