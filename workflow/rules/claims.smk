@@ -1,20 +1,5 @@
 # From estimates to verdicts. Each claim is a target: `snakemake --cores 2 claim_<id>`.
 
-CLAIMS = catalogue.inputs()
-
-
-def paper_of(claim):
-    """The paper that makes a claim."""
-    return CLAIMS[claim][0].partition("/")[0]
-
-
-def facts(claim):
-    """What a verdict must know of each checkpoint that a claim is judged on, as flags."""
-    names = CHECKPOINTS[paper_of(claim)]
-    tied = {name: settings.registry.checkpoints[name].tied for name in names}
-    flags = [f"--{'tied' if tied[name] else 'untied'} {name}" for name in names]
-    return " ".join(flags + [f"--planted {name}" for name in names if settings.planted(name)])
-
 
 rule judge:
     """The verdict on one claim, with all that it rests on."""

@@ -1,6 +1,9 @@
 # What rules read and what they are told, where that is more than a line. Functions only.
 
 TRANSLATORS = settings.experiments.translators
+BENCHMARK = settings.benchmark
+# Claim -> the experiments whose estimates its verdict needs.
+CLAIMS = catalogue.inputs()
 
 
 def readings_observed(checkpoint):
@@ -151,3 +154,28 @@ def drawn(paper):
     )
     tables = expand("results/tables/{paper}/{name}.{form}", paper=paper, name=TABLES[paper], form=["csv", "md", "tex"])
     return figures + tables
+
+
+def passage_files(name):
+    """The files of passages that stand in a folder here; other sources have none."""
+    source = registered("passages", name).source
+    return sorted(map(str, Path(source.path).rglob("*.txt"))) if source.kind == "path" else []
+
+
+def passages_of(checkpoint):
+    """The passages that its records are made of, as a list; a planted model has those of its own world."""
+    planted = registered("checkpoints", checkpoint).source.kind == "planted"
+    return [] if planted else [f"results/passages/{BENCHMARK.passages}.json"]
+
+
+def paper_of(claim):
+    """The paper that makes a claim."""
+    return CLAIMS[claim][0].partition("/")[0]
+
+
+def facts(claim):
+    """What a verdict must know of each checkpoint that a claim is judged on, as flags."""
+    names = CHECKPOINTS[paper_of(claim)]
+    tied = {name: settings.registry.checkpoints[name].tied for name in names}
+    flags = [f"--{'tied' if tied[name] else 'untied'} {name}" for name in names]
+    return " ".join(flags + [f"--planted {name}" for name in names if settings.planted(name)])

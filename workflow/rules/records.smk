@@ -1,19 +1,5 @@
 # From the registry to parallel passages, and from passages to records of the five-arm benchmark.
 
-BENCHMARK = settings.benchmark
-
-
-def passage_files(name):
-    """The files of passages that stand in a folder here; other sources have none."""
-    source = registered("passages", name).source
-    return sorted(map(str, Path(source.path).rglob("*.txt"))) if source.kind == "path" else []
-
-
-def passages_of(checkpoint):
-    """The passages that its records are made of, as a list; a planted model has those of its own world."""
-    planted = registered("checkpoints", checkpoint).source.kind == "planted"
-    return [] if planted else [f"results/passages/{BENCHMARK.passages}.json"]
-
 
 rule passages:
     """Parallel passages, held back continuation and all."""
