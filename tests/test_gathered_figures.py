@@ -212,9 +212,9 @@ def test_the_overview_shows_a_gate_and_a_window():
     below = sum(layer < gathered_overview.GATE for layer in range(gathered_overview.DEPTHS))
     assert marks[0] == {empty: below, full: gathered_overview.DEPTHS - below}
     assert marks[1] == {full: len(gathered_overview.WINDOW)}
-    blue = to_hex(gathered_overview.ATTENTION["color"])
+    attention = to_hex(gathered_overview.ATTENTION["color"])
     arrows = [
-        sum(isinstance(patch, FancyArrowPatch) and to_hex(patch.get_edgecolor()) == blue for patch in axes.patches)
+        sum(isinstance(patch, FancyArrowPatch) and to_hex(patch.get_edgecolor()) == attention for patch in axes.patches)
         for axes in figure.axes
     ]
     assert arrows == [0, len(gathered_overview.WINDOW) + 1]

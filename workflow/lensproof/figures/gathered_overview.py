@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from lensproof.figures.arms import WIDTH
-from lensproof.figures.style import ARMS, GREY
+from lensproof.figures.style import GREY
 
 DEPTHS = 11
 """Layers that are drawn."""
@@ -29,9 +29,10 @@ WINDOW = (4, 5, 6)
 """Layers at which attention gathers, 40 to 60% of the depth."""
 BELOW = 1
 """Layer of what is brought in too early."""
-FULL = {"color": ARMS["flexible"]["color"], "marker": "o", "markersize": 4.2, "linestyle": ""}
+# No arm's colour: the drawing is of all of them.
+FULL = {"color": "#7b3f9d", "marker": "o", "markersize": 4.2, "linestyle": ""}
 UNREAD = {**FULL, "markerfacecolor": "#ffffff", "markeredgewidth": 0.9}
-ATTENTION = {"color": ARMS["automatic"]["color"], "linewidth": 1.2}
+ATTENTION = {"color": "#117755", "linewidth": 1.2}
 
 
 def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Figure:
