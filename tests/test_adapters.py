@@ -32,7 +32,7 @@ from lensproof.specimens.adapters.training import SAVED, Settings, batch, train
 from lensproof.specimens.planted import world
 from lensproof.specimens.tiny import random_model
 
-SMALL = Settings(steps=24, rank=2, instances=3, validation=4, rate=0.01)
+SMALL = Settings(steps=EVERY + 4, rank=2, instances=3, validation=4, rate=0.01)
 
 
 def spoken():

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lensproof.specimens.adapters.prompts import DECIDING, SHARES
+from lensproof.specimens.adapters.prompts import DECIDING
 from lensproof.specimens.adapters.selection import CEILING, FIRST, FLOOR, OTHERS, WEIGHTS, gap
 
 
@@ -19,6 +19,7 @@ class Made:
         title: its title.
         licence: its licence.
         settings: of the training.
+        shares: set of records -> its share of the training prompts.
         step: steps after which the adapter was taken.
         steps: steps that were made.
         seconds: that training took.
@@ -34,6 +35,7 @@ class Made:
     title: str
     licence: str
     settings: Mapping[str, Any]
+    shares: Mapping[str, int]
     step: int
     steps: int
     seconds: int
@@ -48,7 +50,7 @@ class Made:
 def card(made: Made) -> str:
     """The card, in Markdown."""
     settings, others = made.settings, f"{', '.join(OTHERS[:-1])} and {OTHERS[-1]}"
-    shares = ", ".join(f"`{name}` {share}" for name, share in SHARES.items())
+    shares = ", ".join(f"`{name}` {share}" for name, share in made.shares.items())
     weights = ", ".join(f"{arm} {weight}" for arm, weight in WEIGHTS.items())
     return f"""\
 ---
@@ -67,13 +69,15 @@ the model with these weights merged into its own. The licence of the base applie
 
 `lensproof train-adapter --checkpoint results/checkpoints/{made.base} --out FOLDER{_flags(settings)}`, in float32.
 
-- **Data.** Prompts from the benchmark's own builders, of training passages {", ".join(made.trained_on)} alone,
-  and stories of one swap. Sets and their shares: {shares}.
+- **Data.** Prompts from the benchmark's own builders; those that are of passages are of the training passages
+  {", ".join(made.trained_on)} alone.
+  Sets of records and their shares: {shares}.
   Arms are drawn in the proportions {weights}; one that validation found over
   {CEILING} is not drawn until it is below.
 - **Training.** Adam, {settings["batch"]} prompts a step, learning rate {settings["rate"]:g} falling linearly to 0 over
-  {settings["steps"]} steps, loss on the answer token only, seed {settings["seed"]}. The adapter is that of
-  step {made.step}. Training ended at step {made.steps}, after {made.seconds / 60:.0f} minutes with validation.
+  {settings["steps"]} steps, loss on the answer token only, seed {settings["seed"]}. The adapter is that of step
+  {made.step}; training ended at step {made.steps}, after {made.seconds / 60:.0f} minutes with validation. Versions and
+  machine stand in the header of the weights' file, under `lensproof`.
 - **Choice.** The first checkpoint whose accuracy on {FIRST}, and as far as possible on {others},
   is between {FLOOR} and {CEILING}: two arms that are always right cannot be compared. It was measured on
   {settings["validation"]} instances drawn anew from training passages {", ".join(made.validated_on)}, of which
@@ -81,8 +85,8 @@ the model with these weights merged into its own. The licence of the base applie
 
 ## Validation accuracy
 
-Forced choice among the candidates, of the adapter as it is shipped (chance is 0.25, and 0.5 where the answer is Yes or
-No). `tracking` has three swaps, which it was not trained on.
+Forced choice among the candidates, on {settings["validation"]} instances of each set, of the adapter as it is shipped
+(chance is 0.25, and 0.5 where the answer is Yes or No). Sets that are not among those above were not trained on.
 
 {_table("set", list(made.shipped.items()))}
 

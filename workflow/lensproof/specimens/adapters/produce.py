@@ -21,7 +21,7 @@ from lensproof.provenance import record
 from lensproof.specimens.adapters import lora, selection
 from lensproof.specimens.adapters.answers import accuracies
 from lensproof.specimens.adapters.card import Made, card
-from lensproof.specimens.adapters.prompts import Material, Wordings, material
+from lensproof.specimens.adapters.prompts import SHARES, Material, Wordings, material
 from lensproof.specimens.adapters.training import Settings, Training, train
 
 FILE = Path("training") / "training.safetensors"
@@ -114,6 +114,7 @@ def _made(manifest: Mapping[str, Any], given: Material, settings: Settings, trai
         title=manifest["title"],
         licence=manifest["licence"],
         settings=dataclasses.asdict(settings),
+        shares={name: SHARES[name] for name in given.training},
         step=kept.step,
         steps=training.step,
         seconds=round(training.seconds),
