@@ -48,10 +48,26 @@ def test_the_reference_covers_every_claim(root):
     assert set(pd.read_csv(root / REFERENCE / "claims.csv")["claim"]) == set(catalogue.experiments())
 
 
-@pytest.mark.parametrize("claim", ["lexframe_order1_halves_order0_kl", "lexframe_order1_top1"])
+QUOTED = ("lexframe_order1_halves_order0_kl", "lexframe_order1_top1", "lexframe_reading_predicts_substitution")
+
+
+@pytest.mark.parametrize("claim", QUOTED)
 def test_the_readme_quotes_the_reference(root, claim):
     readme, claims = (root / "README.md").read_text(), pd.read_csv(root / REFERENCE / "claims.csv")
     for row in claims[claims["claim"] == claim].itertuples():
         assert f"{row.verdict}, {row.estimate:.3f} [{row.lo:.3f}, {row.hi:.3f}]" in readme
     contradicted = set(claims[claims["verdict"] == "contradicted"]["claim"])
     assert readme.count("**contradicted**") == len(contradicted)
+
+
+def test_the_readme_counts_the_reference_s_verdicts(root):
+    readme, claims = (root / "README.md").read_text(), pd.read_csv(root / REFERENCE / "claims.csv")
+    of = {name: rows["verdict"].value_counts() for name, rows in claims.groupby("checkpoint")}
+    smol, gemma = (of[name]["reproduced"] for name in ("smollm2-135m", "gemma3-270m"))
+    counted = f"of {claims['claim'].nunique()} claims {smol} are reproduced on SmolLM2 and {gemma} on Gemma"
+    assert counted in " ".join(readme.split())
+
+
+def test_the_readme_holds_the_recorded_table_of_targets(root):
+    """Times, memory and verdicts there are those of the run that the reference was recorded from, not typed."""
+    assert (root / REFERENCE / "targets.md").read_text() in (root / "README.md").read_text()

@@ -8,19 +8,19 @@ import pytest
 from lensproof.figures import targets
 
 
-def benchmark(folder, name, seconds, memory):
+def benchmark(folder, name, seconds, memory, busy="NA"):
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"s\th:m:s\tmax_rss\tcpu_time\n{seconds}\t0:00:01\t{memory}\t1\n")
+    path.write_text(f"s\th:m:s\tmax_rss\tcpu_time\n{seconds}\t0:00:01\t{memory}\t{busy}\n")
 
 
 @pytest.fixture
 def table(tmp_path):
-    benchmark(tmp_path, "steering/toy/000.tsv", 40, 1024)
-    benchmark(tmp_path, "steering/toy/001.tsv", 50, 2048)
+    benchmark(tmp_path, "steering/toy/000.tsv", 40, 1024, 30)
+    benchmark(tmp_path, "steering/toy/001.tsv", 50, 2048, 45)
     benchmark(tmp_path, "estimates/steering/toy.tsv", 5, "NA")
     benchmark(tmp_path, "steering/other/000.tsv", 7, 100)
-    benchmark(tmp_path, "readings/toy/000.tsv", 11, 512)
+    benchmark(tmp_path, "readings/toy/000.tsv", 11, 512, 10)
     claims = pd.DataFrame({
         "claim": ["a", "b", "c", "a"], "checkpoint": ["toy", "toy", "toy", "other"],
         "verdict": ["reproduced", "contradicted", "reproduced", "not testable"],
@@ -36,6 +36,7 @@ def cell(table, target, checkpoint="toy"):
 def test_a_targets_own_jobs_are_summed_and_the_largest_memory_counts(table):
     row = cell(table, "table5")
     assert (row["seconds"], row["peak_megabytes"], row["jobs"]) == (95, 2048, 3)
+    assert row["cpu_seconds"] == 30 + 45 + 5  # where it was not sampled, the wall time
     assert cell(table, "table5", "other")["seconds"] == 7
 
 
@@ -51,9 +52,9 @@ def test_what_is_made_from_other_observations_costs_those(table):
 
 def test_as_text_each_target_is_a_line(table):
     text = targets.markdown(table, {"toy": "A toy"}).splitlines()
-    assert text[0].startswith("| target | command | A toy: time, memory | A toy: claims | other: time, memory")
+    assert text[0].startswith("| target | command | A toy: processor time, memory | A toy: claims | other: processor")
     (line,) = [line for line in text if "lexframe_table5`" in line]
-    assert "1.6 min, 2.0 GB" in line
+    assert "1.3 min, 2.0 GB" in line
 
 
 def test_a_papers_targets_cost_its_own_jobs(tmp_path):

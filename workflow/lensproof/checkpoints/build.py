@@ -96,7 +96,7 @@ def _fill(folder: Path, entry: Checkpoint, file: str | Path | None, base: str | 
             return {"planted": build_planted(source, folder)}
         case AdaptedSource() as source:
             if base is None:
-                raise LensproofError(f"this checkpoint is {source.of} with an adapter: give that one's folder as --base")
+                raise LensproofError(f"this checkpoint is {source.of} with an adapter: give that folder as --base")
             from lensproof.specimens.adapters.merge import build as build_adapted
 
             return {"adapted": build_adapted(Path(base), Path(source.adapter), folder)}

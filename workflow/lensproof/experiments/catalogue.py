@@ -1,7 +1,7 @@
 """What each experiment reads, without anything heavy: the Snakefile looks here.
 
 An experiment is a module of this folder with ``observe(run) -> DataFrame``, its section of the configuration
-(``experiments.<name>``, or ``gathered.experiments.<name>`` of one on benchmark records) and a module of the same name in
+(``experiments.<name>``; on benchmark records ``gathered.experiments.<name>``) and a module of the same name in
 ``lensproof.statistics``.
 """
 

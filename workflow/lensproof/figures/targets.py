@@ -1,8 +1,9 @@
 """Every figure and table as a target: the command that builds it, what its own steps cost, and its claims' verdicts.
 
 Times are sums over the benchmark files that Snakemake left, of the steps that serve that experiment alone (what is
-shared, such as typical attention and the Jacobian lens, stands in rows of its own); memory is the largest of any of
-its jobs. A verdict cell counts the claims on the target's experiments.
+shared, such as typical attention and the Jacobian lens, stands in rows of its own): of processor time, which what else
+the machine does lengthens little, and of wall time, one job after another. Memory is the largest of any of its jobs. A
+verdict cell counts the claims on the target's experiments.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ SHARED = {
     },
 }
 """Paper -> step that several of its experiments start from -> its benchmark files."""
-COLUMNS = ("target", "item", "command", "checkpoint", "seconds", "peak_megabytes", "jobs", "verdicts")
+COLUMNS = (
+    "target", "item", "command", "checkpoint", "cpu_seconds", "seconds", "peak_megabytes", "jobs", "verdicts",
+)  # fmt: skip
 ORDER = ("reproduced", "contradicted", "inconclusive", "not testable", "not run")
 
 
@@ -81,7 +84,8 @@ def markdown(table: pd.DataFrame, titles: Mapping[str, str] | None = None) -> st
     """The table as Markdown: a line per target, time, memory and verdicts of every checkpoint beside one another."""
     checkpoints = list(dict.fromkeys(table["checkpoint"]))
     names = [(titles or {}).get(name, name) for name in checkpoints]
-    header = ["target", "command", *(f"{name}: {what}" for name in names for what in ("time, memory", "claims"))]
+    columns = ("processor time, memory", "claims")
+    header = ["target", "command", *(f"{name}: {what}" for name in names for what in columns)]
     lines = [header, ["---", "---", *["---:", "---"] * len(names)]]
     for _, own in table.groupby("target", sort=False):
         first = own.iloc[0]
@@ -91,7 +95,7 @@ def markdown(table: pd.DataFrame, titles: Mapping[str, str] | None = None) -> st
         line = [first["item"], f"`{command}`"]
         for name in checkpoints:
             row = cells.loc[name]
-            cost = f"{_duration(row['seconds'])}, {row['peak_megabytes'] / 1024:.1f} GB" if row["jobs"] else ""
+            cost = f"{_duration(row['cpu_seconds'])}, {row['peak_megabytes'] / 1024:.1f} GB" if row["jobs"] else ""
             line += [cost, row["verdicts"] or ""]
         lines.append(line)
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -107,11 +111,15 @@ def _matching(benchmarks: Path, patterns: Iterable[str], **names: str) -> list[P
     return [file for pattern in patterns for file in sorted(benchmarks.glob(pattern.format(**names)))]
 
 
-def _cost(files: list[Path]) -> tuple[float, float, int]:
-    """Wall seconds one after another, the largest memory in MB, and the number of jobs."""
+def _cost(files: list[Path]) -> tuple[float, float, float, int]:
+    """Seconds of processor and of wall time, the largest memory in MB, and the number of jobs.
+
+    Of jobs too short to be sampled Snakemake knows the wall time only, and that stands in for the other.
+    """
     timed = [pd.read_csv(file, sep="\t", na_values="NA").iloc[-1] for file in files]
     memory = max((float(row["max_rss"]) for row in timed if pd.notna(row["max_rss"])), default=0.0)
-    return sum(float(row["s"]) for row in timed), memory, len(timed)
+    busy = sum(float(row["cpu_time"] if row["cpu_time"] > 0 else row["s"]) for row in timed)
+    return busy, sum(float(row["s"]) for row in timed), memory, len(timed)
 
 
 def _verdicts(verdicts: pd.Series) -> str:
