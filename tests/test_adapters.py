@@ -365,7 +365,7 @@ def anonymous(folder):
 
 def test_adapters_that_are_none_are_refused(base, tmp_path):
     adapter = shipped(tmp_path / "adapter", base)
-    with pytest.raises(LensproofError, match="toy with an adapter: give that one's folder as --base"):
+    with pytest.raises(LensproofError, match="toy with an adapter: give that folder as --base"):
         build("merged", adapted(adapter), tmp_path / "merged")
     with pytest.raises(LensproofError, match=r"nowhere has no adapter_config.json and no adapter_model.safetensors"):
         build("merged", adapted(tmp_path / "nowhere"), tmp_path / "merged", base=base)
