@@ -210,7 +210,8 @@ def test_the_loss_falls_and_only_the_adapter_is_trained(base, given, tmp_path):
 @pytest.mark.parametrize("killed_at", [SAVED - 3, SAVED, EVERY - 3, EVERY + 2])
 def test_a_killed_training_goes_on_to_the_same_adapter(base, given, tmp_path, monkeypatch, killed_at):
     monkeypatch.setattr(selection, "FLOOR", 0.0)  # so that there is a checkpoint to keep, and arms over the ceiling
-    monkeypatch.setattr(selection, "CEILING", 0.5)
+    monkeypatch.setattr(selection, "CEILING", 0.3)
+    monkeypatch.setattr(selection, "finished", lambda curve: False)
     through = train(fresh(base), given, SMALL, tmp_path / "through.safetensors", {"x": 1})
     steps = iter(range(killed_at))
     step = training._take_step
@@ -225,6 +226,18 @@ def test_a_killed_training_goes_on_to_the_same_adapter(base, given, tmp_path, mo
     whole, again = (read_safetensors(tmp_path / f"{name}.safetensors") for name in ("through", "killed"))
     assert whole.keys() == again.keys()
     assert all(torch.equal(whole[name], again[name]) for name in whole)
+
+
+def test_training_stops_at_the_checkpoint_that_is_looked_for(base, given, tmp_path, monkeypatch):
+    monkeypatch.setattr(selection, "FLOOR", 0.0)
+    monkeypatch.setattr(selection, "CEILING", 1.0)
+    path = tmp_path / "training.safetensors"
+    found = train(fresh(base), given, SMALL, path, {})
+    assert (found.step, len(found.losses), found.curve[-1].step) == (EVERY, EVERY, EVERY)
+    assert all(torch.equal(found.kept[name], part) for name, part in found.adapter.items())
+    before = path.read_bytes()
+    assert train(fresh(base), given, SMALL, path, {}).step == EVERY
+    assert path.read_bytes() == before
 
 
 def test_a_training_of_something_else_is_not_gone_on_with(base, given, tmp_path):
