@@ -31,19 +31,19 @@ def build(source: PlantedSource, out: str | Path) -> dict[str, Any]:
     return truth(chosen)
 
 
-def config(plan: Plan) -> LlamaConfig:
+def config(chosen: Plan) -> LlamaConfig:
     """The configuration of a plan's model."""
     return LlamaConfig(
         architectures=["LlamaForCausalLM"],
         vocab_size=len(world.VOCABULARY),
-        hidden_size=plan.width,
-        intermediate_size=plan.neurons,
-        num_hidden_layers=plan.layers,
-        num_attention_heads=plan.heads,
-        num_key_value_heads=plan.heads,
-        head_dim=plan.head_width,
+        hidden_size=chosen.width,
+        intermediate_size=chosen.neurons,
+        num_hidden_layers=chosen.layers,
+        num_attention_heads=chosen.heads,
+        num_key_value_heads=chosen.heads,
+        head_dim=chosen.head_width,
         max_position_embeddings=2048,
-        rope_theta=rotary_base(plan.head_width),
+        rope_theta=rotary_base(chosen.head_width),
         rms_norm_eps=1e-6,
         tie_word_embeddings=False,
         bos_token_id=world.VOCABULARY.index(world.Token(world.BOS, "bos")),
@@ -52,14 +52,14 @@ def config(plan: Plan) -> LlamaConfig:
     )
 
 
-def truth(plan: Plan) -> dict[str, Any]:
+def truth(chosen: Plan) -> dict[str, Any]:
     """What a method that is right finds in a plan's model."""
     return {
-        "variant": plan.variant,
-        "block": plan.block,
-        "component": {"gather": f"attention head {plan.head}", "gate": "mlp"}[plan.variant],
+        "variant": chosen.variant,
+        "block": chosen.block,
+        "component": {"gather": f"attention head {chosen.head}", "gate": "mlp"}[chosen.variant],
         "copy_block": COPY,
-        "table_block": plan.table,
-        "decoy_block": plan.late if plan.decoy else None,
-        "decoy": plan.decoy,
+        "table_block": chosen.table,
+        "decoy_block": chosen.late if chosen.decoy else None,
+        "decoy": chosen.decoy,
     }

@@ -9,7 +9,7 @@ positions do not matter, except where a distance is wanted. The BOS token is eve
 sink's score is highest, and copies nothing then. A neuron multiplies what it passes by SiLU(40 c) / 20: by 1 where its
 condition c is +1/2, by 0 where it is -1/2.
 
-Source: "Gathered, Not Admitted", sections 1, 3 and 7 to 9, for what a gather and a gate are.
+Source: the account that "Gathered, Not Admitted" gives, and the one that it rejects (the title's two words).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Space:
         """Of the carrier: by itself it has a mean square of 1, by which RMSNorm changes nothing."""
         ends = torch.tensor([*SIZES.values(), width - NEEDED]).cumsum(0).tolist()
         starts = [0, *ends[:-1]]
-        self._rows = {name: slice(*ends) for name, *ends in zip([*SIZES, "junk"], starts, ends, strict=True)}
+        self._rows = {name: slice(*span) for name, *span in zip([*SIZES, "junk"], starts, ends, strict=True)}
         self._units = torch.eye(width, dtype=torch.float64)
 
     def __getitem__(self, name: str) -> Tensor:
