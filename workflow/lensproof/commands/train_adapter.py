@@ -27,14 +27,12 @@ from lensproof import options
 @click.option("--validation", type=click.IntRange(1), default=100, show_default=True, help="Instances to validate on.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the start and of all draws.")
 @click.option("--resume", is_flag=True, help="Go on where a training was stopped; leave a finished one alone.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto")
 @click.option("--threads", type=click.IntRange(1), help="Threads to use; all cores by default.")
 def command(
     checkpoint: Path,
     source: Path | None,
     out: Path,
     resume: bool,
-    device: str,
     threads: int | None,
     **settings: int | float,
 ) -> None:
@@ -49,5 +47,5 @@ def command(
 
     options.use_threads(threads)
     chosen = passages.read(source or passages.OWN)
-    made = produce(checkpoint, chosen, out, Settings(**settings), device=device, resume=resume, progress=True)
+    made = produce(checkpoint, chosen, out, Settings(**settings), resume=resume, progress=True)
     logging.getLogger("lensproof").info("%s: the adapter of step %d, with its card", out, made.step)

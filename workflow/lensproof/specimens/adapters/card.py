@@ -72,8 +72,8 @@ the model with these weights merged into its own. The licence of the base applie
 - **Data.** Prompts from the benchmark's own builders; those that are of passages are of the training passages
   {", ".join(made.trained_on)} alone.
   Sets of records and their shares: {shares}.
-  Arms are drawn in the proportions {weights}; one that validation found over
-  {CEILING} is not drawn until it is below.
+  Of an instance two arms are drawn, with weights {weights}; one that
+  validation found over {CEILING} is not drawn until it is below.
 - **Training.** Adam, {settings["batch"]} prompts a step, learning rate {settings["rate"]:g} falling linearly to 0 over
   {settings["steps"]} steps, loss on the answer token only, seed {settings["seed"]}. The adapter is that of step
   {made.step}; training ended at step {made.steps}, after {made.seconds / 60:.0f} minutes with validation. Versions and

@@ -35,7 +35,6 @@ def produce(
     out: Path,
     settings: Settings,
     *,
-    device: str = "cpu",
     resume: bool = False,
     progress: bool = False,
     wordings: Wordings = WORDINGS,
@@ -47,7 +46,6 @@ def produce(
         passages: parallel passages; those that are not for training are not looked at.
         out: the adapter's folder; a training that is not finished stands in it too.
         settings: of the training.
-        device: to train on.
         resume: go on with the training that stands in ``out``; leave alone an adapter that was made of the same.
         progress: whether to show a bar.
         wordings: of the prompts.
@@ -70,14 +68,14 @@ def produce(
         load_tokenizer(checkpoint), passages, seed=settings.seed, wordings=wordings,
         instances=settings.instances, validation=settings.validation,
     )  # fmt: skip
-    model = lora.wrap(load(checkpoint, device).model, settings.rank, settings.seed, manifest["name"])
+    model = lora.wrap(load(checkpoint).model, settings.rank, settings.seed, manifest["name"])
     shown = f"adapter, {manifest['name']}" if progress else None
     training = train(model, given, settings, out / FILE, identity, shown)
     _enough(training, out)
     adapter = lora.half(training.kept)
     lora.put(model, adapter)
     made = _made(manifest, given, settings, training, model)
-    stated = record("train_adapter", {}, identity=identity, device=device)
+    stated = record("train_adapter", {}, identity=identity)
     with scratch(out) as folder:
         lora.write(folder, model, adapter, {**stated, "weights": manifest["sha256"], "made": dataclasses.asdict(made)})
         write_text(folder / CARD, card(made))

@@ -43,14 +43,13 @@ class Prompt(NamedTuple):
     gold: int
 
     @property
-    def ids(self) -> list[int]:
-        """The whole prompt."""
-        return self.context + self.rest
-
-    @property
     def answer(self) -> int:
         """The token that should come next."""
         return self.candidates[self.gold]
+
+
+Instances = Sequence[Sequence[Prompt]]
+"""Each as the prompts of its arms, which share their context."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +57,14 @@ class Material:
     """What an adapter is trained and validated on.
 
     Attributes:
-        training: set of records -> arm -> prompts.
-        validation: set of records -> instances, each as the prompts of its arms.
+        training: set of records -> instances.
+        validation: the same.
         trained_on: ids of the passages of ``training``, sorted.
         validated_on: ids of the passages of ``validation``, sorted; no passage is in both.
     """
 
-    training: Mapping[str, Mapping[str, Sequence[Prompt]]]
-    validation: Mapping[str, Sequence[Sequence[Prompt]]]
+    training: Mapping[str, Instances]
+    validation: Mapping[str, Instances]
     trained_on: Sequence[str]
     validated_on: Sequence[str]
 
@@ -95,16 +94,16 @@ def material(
     train, validate = divide(passages)
     there = {name for name, chosen in SETS.items() if chosen.wording in wordings.get(chosen.family, {})}
 
-    def drawn(name: str, role: str, count: int) -> list[Prompt]:
+    def drawn(name: str, role: str, count: int) -> Instances:
         # Seeds that no set of records is likely to have: tracking has no passages that keep training and test apart.
         own = Draws("adapter", role, seed).below(2**62)
         chosen = train if role == "train" else validate
         found = build(name, tokenizer, count=count, seed=own, passages=chosen, wordings=wordings)
-        return [prompt(tokenizer, record) for record in found.records]
+        return _by_instance([prompt(tokenizer, record) for record in found.records])
 
     return Material(
-        training={n: _by_arm(drawn(n, "train", share * instances)) for n, share in SHARES.items() if n in there},
-        validation={n: _by_instance(drawn(n, "validate", validation)) for n in (DECIDING, *ALSO) if n in there},
+        training={n: drawn(n, "train", share * instances) for n, share in SHARES.items() if n in there},
+        validation={n: drawn(n, "validate", validation) for n in (DECIDING, *ALSO) if n in there},
         trained_on=sorted(passage.id for passage in train),
         validated_on=sorted(passage.id for passage in validate),
     )
@@ -139,13 +138,6 @@ def prompt(tokenizer: PreTrainedTokenizerBase, record: Record) -> Prompt:
     return Prompt(
         record.id, passage, record.family, record.condition, context, rest, record.candidate_token_ids, record.gold
     )
-
-
-def _by_arm(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
-    arms: dict[str, list[Prompt]] = {}
-    for one in prompts:
-        arms.setdefault(one.arm, []).append(one)
-    return arms
 
 
 def _by_instance(prompts: Sequence[Prompt]) -> list[list[Prompt]]:

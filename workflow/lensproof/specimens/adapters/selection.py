@@ -12,8 +12,8 @@ from typing import NamedTuple
 FLOOR, CEILING = 0.90, 0.985
 """Validation accuracies between which an arm should be, both included."""
 FIRST, OTHERS = "flexible", ("report", "control", "supplied")
-WEIGHTS = {"automatic": 1, "report": 1, "flexible": 2, "control": 1, "supplied": 1}
-"""How often an arm is drawn, to begin with."""
+WEIGHTS = {"automatic": 2, "report": 2, "flexible": 5, "control": 2, "supplied": 2}
+"""How likely an arm is drawn, to begin with; of two arms drawn of five, the flexible one comes twice as often."""
 EVERY, OFTEN, NEAR = 30, 10, 0.75
 """Steps between validations, and between those after one in which the flexible arm reached ``NEAR``."""
 PATIENCE = 40
@@ -64,7 +64,7 @@ def due(curve: Sequence[Validation], step: int, steps: int) -> bool:
 
 
 def weights(curve: Sequence[Validation]) -> dict[str, int]:
-    """How often each arm is drawn: not at all where the last validation found it over the ceiling."""
+    """How likely each arm is drawn: not at all where the last validation found it over the ceiling."""
     accuracy = curve[-1].accuracy if curve else {}
     chosen = {arm: weight for arm, weight in WEIGHTS.items() if accuracy.get(arm, 0) <= CEILING}
     return chosen or dict(WEIGHTS)

@@ -20,7 +20,7 @@ from lensproof.files import read_provenance, read_safetensors, write_safetensors
 from lensproof.progress import bar
 from lensproof.specimens.adapters import lora, selection
 from lensproof.specimens.adapters.answers import accuracies, answer_logits, of_like_length
-from lensproof.specimens.adapters.prompts import DECIDING, SHARES, Material, Prompt
+from lensproof.specimens.adapters.prompts import DECIDING, SHARES, Instances, Material, Prompt
 from lensproof.specimens.adapters.selection import Validation
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 SAVED = 10
 """Steps after which the training is written to its file; a killed one loses at most so many."""
-AT_ONCE = 4
-"""Prompts of a batch that run at once: of like length, so that little is padded."""
+ARMS = 2
+"""Prompts of one instance in a batch: their context, most of their tokens, runs once."""
 LONGEST_GRADIENT = 1.0
 
 
@@ -39,7 +39,7 @@ class Settings:
 
     Attributes:
         steps: at most.
-        batch: prompts of a step.
+        batch: prompts of a step, two of each of half as many instances.
         rate: learning rate of the first step; it falls linearly to 0 at the last.
         rank: of the adapter.
         instances: drawn for one unit of share of a set of records.
@@ -164,31 +164,39 @@ def train(
     return training
 
 
-def batch(material: Material, settings: Settings, step: int, weights: Mapping[str, int]) -> list[Prompt]:
-    """The prompts of a step. Arms are drawn by ``weights`` in the family that is validated, else as to begin with."""
+def batch(material: Material, settings: Settings, step: int, weights: Mapping[str, int]) -> Instances:
+    """The prompts of a step, instance by instance.
+
+    Arms are drawn by ``weights`` in the family that is validated, else as to begin with, and none twice.
+    """
     draws = Draws("adapter", "batch", settings.seed, step)
     sets = _repeated({name: SHARES[name] for name in material.training})
-    return [_prompt(material.training[draws.choice(sets)], draws, weights) for _ in range(settings.batch)]
+    instances = (draws.choice(material.training[draws.choice(sets)]) for _ in range(-(-settings.batch // ARMS)))
+    return [_some(instance, draws, weights) for instance in instances]
 
 
-def _prompt(arms: Mapping[str, Sequence[Prompt]], draws: Draws, weights: Mapping[str, int]) -> Prompt:
-    family = next(iter(arms.values()))[0].family
-    own = weights if family == DECIDING else selection.WEIGHTS
-    arm = draws.choice(_repeated({arm: weight for arm, weight in own.items() if arm in arms}))
-    return draws.choice(arms[arm])
+def _some(instance: Sequence[Prompt], draws: Draws, weights: Mapping[str, int]) -> list[Prompt]:
+    """Prompts of some of an instance's arms."""
+    likely = weights if instance[0].family == DECIDING else selection.WEIGHTS
+    left = [prompt for prompt in instance if prompt.arm in likely]
+    chosen: list[Prompt] = []
+    while left and len(chosen) < ARMS:
+        arm = draws.choice(_repeated({prompt.arm: likely[prompt.arm] for prompt in left}))
+        chosen += [prompt for prompt in left if prompt.arm == arm]
+        left = [prompt for prompt in left if prompt.arm != arm]
+    return chosen or list(instance[:ARMS])
 
 
 def _repeated(weights: Mapping[str, int]) -> list[str]:
     return [name for name, weight in weights.items() for _ in range(weight)]
 
 
-def _take_step(model: PeftModel, optimiser: torch.optim.Adam, prompts: Sequence[Prompt], rate: float) -> float:
+def _take_step(model: PeftModel, optimiser: torch.optim.Adam, instances: Instances, rate: float) -> float:
     """One step of Adam down the mean loss on the answers; the loss before it, in nats."""
-    total = 0.0
-    for group in of_like_length(prompts, AT_ONCE):
-        logits = answer_logits(model, group)
-        answers = torch.tensor([prompt.answer for prompt in group], device=logits.device)
-        loss = cross_entropy(logits.float(), answers, reduction="sum") / len(prompts)
+    total, number = 0.0, sum(map(len, instances))
+    for group in of_like_length(instances):
+        answers = torch.tensor([prompt.answer for prompts in group for prompt in prompts])
+        loss = cross_entropy(answer_logits(model, group), answers, reduction="sum") / number
         loss.backward()
         total += loss.item()
     if not total < float("inf"):
@@ -218,12 +226,8 @@ def _optimiser(model: PeftModel, training: Training, settings: Settings) -> torc
     named = _trained(model)
     optimiser = torch.optim.Adam(named.values(), lr=settings.rate)
     for name, (mean, square) in training.moments.items():
-        made = torch.tensor(float(training.step))
-        optimiser.state[named[name]] = {
-            "step": made,
-            "exp_avg": mean.to(model.device),
-            "exp_avg_sq": square.to(model.device),
-        }
+        step = torch.tensor(float(training.step))
+        optimiser.state[named[name]] = {"step": step, "exp_avg": mean, "exp_avg_sq": square}
     return optimiser
 
 
