@@ -280,6 +280,18 @@ def test_nothing_can_be_drawn():
             spoken(passages=hopeless, count=3)
 
 
+def test_arms_that_cannot_be_made():
+    with pytest.raises(LensproofError, match="no records can be made of no arms"):
+        spoken(arms=[])
+    with pytest.raises(
+        LensproofError, match="no records can be made of supplied: .* instructions for automatic, report"
+    ):
+        tracked(arms=["report", "supplied"])
+    alike = [dataclasses.replace(item, continuation=dict.fromkeys(LANGUAGES, "pies.")) for item in passages()]
+    with pytest.raises(LensproofError, match="skipped, no arm is left"):
+        spoken(passages=alike, arms=["automatic"])
+
+
 # -- the tracking family
 
 

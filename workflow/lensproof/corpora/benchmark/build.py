@@ -119,6 +119,12 @@ class Setting:
     def __post_init__(self) -> None:
         if self.variant not in (MATCHED, UNMATCHED):
             raise LensproofError(f"a legend is {MATCHED} or {UNMATCHED}, not {self.variant!r}")
+        unknown = [arm for arm in self.arms if arm not in self.wording.instructions]
+        if unknown or not self.arms:
+            raise LensproofError(
+                f"no records can be made of {', '.join(unknown) or 'no arms'}: the wording {self.wording.name} has "
+                f"instructions for {', '.join(self.wording.instructions)}"
+            )
 
     @property
     def symbols(self) -> list[str]:
