@@ -24,6 +24,7 @@ from lensproof.checkpoints.build import build
 from lensproof.checkpoints.load import load, load_tokenizer
 from lensproof.config import Checkpoint, PlantedSource
 from lensproof.corpora.benchmark import language, sets
+from lensproof.corpora.benchmark.check import check
 from lensproof.corpora.benchmark.record import ARMS, Record, read_records
 from lensproof.corpora.benchmark.tokenised import tokenised
 from lensproof.errors import LensproofError
@@ -434,16 +435,15 @@ def test_from_the_command_line(tmp_path):
     }  # fmt: skip
     records = language.build(world.passages(), world.WORDING, world.tokenizer(), count=1).records
     report = next(record for record in records if record.condition == "report")
+    shown = command("read", "--checkpoint", folder, "--lens", "logit", "--layers", "4,5", report.prompt)
+    assert shown.returncode == 0, shown.stderr
     for layer, readable in ((4, False), (5, True)):
-        shown = command("read", "--checkpoint", folder, "--lens", "logit", "--layers", layer, report.prompt)
-        assert shown.returncode == 0, shown.stderr
         *_, last = (line for line in shown.stdout.splitlines() if line.split()[:1] == [str(layer)])
         assert (last.split()[-2].lstrip("·") == report.latent_value) == readable  # at the query position
     made = command("records", "build", "language", "--checkpoint", folder, "--count", 4, "--out", tmp_path / "records")
     assert made.returncode == 0, made.stderr
     assert {record.latent_value for record in read_records(tmp_path / "records")} <= set(world.LANGUAGES)
-    checked = command("records", "check", tmp_path / "records", "--checkpoint", folder)
-    assert checked.returncode == 0, checked.stderr
+    assert check(tmp_path / "records", load_tokenizer(folder)).complete == 4
     refused = command("plant", "--kind", "gate", "--block", 99, "--out", tmp_path / "none")
     assert (refused.returncode, (tmp_path / "none").exists()) == (2, False)
     assert refused.stderr.strip().splitlines()[-1].startswith("lensproof: this model cannot be planted: block 99")
