@@ -247,15 +247,47 @@ def test_attrition_is_counted():
     assert all("Polish pan" not in record.prompt or "Polish" not in record.meta["symbols"] for record in built.records)
     assert Counter(r.gold_answer for r in built.records if r.condition == "control") == {"Yes": 30, "No": 30}
 
-    alike = [dataclasses.replace(item, continuation={**item.continuation, "Dutch": "pies."}) for item in passages()]
-    built = spoken(passages=alike, count=40)
-    both = [r for r in built.records if r.condition == "report" and {"Dutch", "Polish"} <= set(r.meta["symbols"])]
-    assert built.attrition.dropped == {"automatic: first tokens collide": len(both)}
-    assert 0 < len(both) < 40
-    assert Counter(record.condition for record in built.records)["automatic"] == 40 - len(both)
-    assert str(built.attrition) == f"40 instances from 40 draws; {len(both)} without automatic: first tokens collide"
+
+def alike(*languages):
+    """Passages whose continuations begin with one word in these languages."""
+    same = dict.fromkeys(languages, "pies.")
+    return [dataclasses.replace(item, continuation={**item.continuation, **same}) for item in passages()]
+
+
+def test_languages_are_drawn_again_where_first_tokens_collide():
+    plain, built = spoken(count=40), spoken(passages=alike("Dutch", "Polish"), count=40)
+    collided = {name for name, *_ in map(same_draws, both(plain, "Dutch", "Polish"))}
+    assert 0 < len(collided) < 40
+    assert built.attrition.redrawn == {"first tokens collide": len(collided)}
+    assert not built.attrition.dropped
+    assert Counter(record.condition for record in built.records) == dict.fromkeys(ARMS, 40)
+    assert not both(built, "Dutch", "Polish")
+    # Instances in which nothing collides are as they were, and all keep their passages.
+    for one, other in zip(plain.records, built.records, strict=True):
+        assert one.cluster == other.cluster
+        assert (same_draws(one) == same_draws(other)) == (one.semantic_instance_id not in collided)
+    assert str(built.attrition) == (f"40 instances from 40 draws; {len(collided)} drawn again, first tokens collide")
     unknown = language.build(passages(), DEFAULT, tokenizer(unknown=("hond",)), count=40)
-    assert set(unknown.attrition.dropped) == {"automatic: a first word is unknown"}
+    assert set(unknown.attrition.redrawn) == {"a first word is unknown"}
+    assert not unknown.attrition.dropped
+    assert not any("Dutch" in record.meta["symbols"] for record in unknown.records)
+
+
+def both(built, *languages):
+    return [r for r in built.records if r.condition == "report" and set(languages) <= set(r.meta["symbols"])]
+
+
+def test_an_arm_is_dropped_where_no_draw_tells_its_candidates_apart():
+    built = spoken(passages=alike(*LANGUAGES), count=8)
+    assert built.attrition.dropped == {"automatic: first tokens collide": 8}
+    assert not built.attrition.redrawn
+    assert Counter(record.condition for record in built.records) == dict.fromkeys(ARMS[1:], 8)
+    assert str(built.attrition) == "8 instances from 8 draws; 8 without automatic: first tokens collide"
+    # The published draw is made once.
+    published = spoken(passages=alike("Dutch", "Polish"), count=40, as_published=True)
+    assert published.attrition.dropped == {"automatic: first tokens collide": len(both(published, "Dutch", "Polish"))}
+    assert not published.attrition.redrawn
+    assert len(published.records) == 40 * 5 - published.attrition.dropped.total()
 
 
 def test_a_name_that_is_no_token_is_left_out():
@@ -287,9 +319,8 @@ def test_arms_that_cannot_be_made():
         LensproofError, match="no records can be made of supplied: .* instructions for automatic, report"
     ):
         tracked(arms=["report", "supplied"])
-    alike = [dataclasses.replace(item, continuation=dict.fromkeys(LANGUAGES, "pies.")) for item in passages()]
     with pytest.raises(LensproofError, match="skipped, no arm is left"):
-        spoken(passages=alike, arms=["automatic"])
+        spoken(passages=alike(*LANGUAGES), arms=["automatic"])
 
 
 # -- the tracking family

@@ -33,23 +33,26 @@ class Attrition:
         draws: instances drawn.
         instances: those that were kept.
         skipped: reason -> draws that were not.
+        redrawn: reason -> kept instances whose values were drawn again.
         dropped: ``arm: reason`` -> kept instances that lack the arm.
     """
 
     draws: int = 0
     instances: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
+    redrawn: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types, for provenance."""
         return {
             "draws": self.draws, "instances": self.instances,
-            "skipped": dict(self.skipped), "dropped": dict(self.dropped),
+            "skipped": dict(self.skipped), "redrawn": dict(self.redrawn), "dropped": dict(self.dropped),
         }  # fmt: skip
 
     def __str__(self) -> str:
         reasons = [f"{count} skipped, {reason}" for reason, count in sorted(self.skipped.items())]
+        reasons += [f"{count} drawn again, {reason}" for reason, count in sorted(self.redrawn.items())]
         reasons += [f"{count} without {reason}" for reason, count in sorted(self.dropped.items())]
         return "; ".join([f"{self.instances} instances from {self.draws} draws", *reasons])
 
@@ -62,10 +65,11 @@ class Built(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """The records of one instance, and why an arm is not among them."""
+    """The records of one instance, why an arm is not among them, and why its values are not those first drawn."""
 
     records: list[Record]
     dropped: Mapping[str, str]
+    redrawn: str | None = None
 
 
 def collect(count: int, draw: Callable[[int, int], Drawn]) -> Built:
@@ -91,6 +95,7 @@ def collect(count: int, draw: Callable[[int, int], Drawn]) -> Built:
             attrition.skipped[str(reason)] += 1
             continue
         attrition.instances += 1
+        attrition.redrawn.update([drawn.redrawn] if drawn.redrawn else [])
         attrition.dropped.update(f"{arm}: {why}" for arm, why in drawn.dropped.items())
         records += drawn.records
     return Built(records, attrition)

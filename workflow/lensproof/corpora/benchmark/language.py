@@ -3,12 +3,16 @@
 In the published benchmark the control question is answered No almost always. Ours is answered Yes in half of the
 instances, and passages with and without a question are dealt out evenly. ``as_published`` keeps the weakness: passages
 are drawn freely, of those without a question.
+
+Nor are all of its instances complete: where first words of continuations begin with the same token, the automatic arm's
+candidates cannot be told apart, and the arm is dropped. Ours draw other languages for the passage then, and drop the
+arm only where no draw helps; ``as_published`` always does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from lensproof.corpora.benchmark.build import (
     CANDIDATES,
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 FAMILY = "language"
+ATTEMPTS = 50
+"""Draws of languages for a passage before the automatic arm is given up."""
 
 
 def build(
@@ -50,7 +56,8 @@ def build(
     """Records of ``count`` instances.
 
     An instance draws four languages and which of them is z, a passage, and four symbols. The same seed draws the same
-    instances in every wording and variant, and with every tokenizer that has the same languages and symbols as tokens.
+    instances in every wording and variant, and with every tokenizer that has the same languages and symbols as tokens,
+    but for those instances in which a tokenizer cannot tell the automatic arm's candidates apart.
 
     Args:
         passages: to draw from.
@@ -62,7 +69,7 @@ def build(
             token are left out.
         variant: ``matched`` (the legend in the context of every arm) or ``unmatched`` (in the instructions that need
             it).
-        as_published: keep the published weakness of the control question.
+        as_published: keep the published weaknesses, of the control question and of the automatic arm.
         arms: to make. Leaving ``supplied`` out changes nothing in the others.
 
     Raises:
@@ -79,26 +86,50 @@ def build(
     def draw(number: int, index: int) -> Drawn:
         key = (seed, FAMILY, *variations, number)
         draws = Draws(*key)
-        four = draws.sample(pool, CANDIDATES)
-        gold = draws.choice(four)
-        table = dict(zip(four, draws.sample(symbols, CANDIDATES), strict=True))
+        first = _World.drawn(draws, pool, symbols)
         passage = passage_of(draws, index)
-        asked = wording.verdicts[0 if passage.question(gold) else 1]
-        meta = {"passage": passage.id, "languages": four, "symbols": table, "control_answer": asked}
-        name = identity(FAMILY, index, *variations)
-        instance = Instance(setting, name, FAMILY, "language", gold, table, passage.text[gold], meta)
+        worlds = (first,) if as_published else _worlds(first, key, pool, symbols)
+        world = next((world for world in worlds if not _collision(world.table, passage, setting.vocabulary)), first)
+        asked = wording.verdicts[0 if passage.question(world.gold) else 1]
+        four = list(world.table)
+        meta = {"passage": passage.id, "languages": four, "symbols": world.table, "control_answer": asked}
+        text, name = passage.text[world.gold], identity(FAMILY, index, *variations)
+        instance = Instance(setting, name, FAMILY, "language", world.gold, world.table, text, meta)
         # From a stream of its own: with or without the supplied arm, everything else is the same.
-        dummy = Draws(*key, "supplied").choice([other for other in four if other != gold])
-        return _records(instance, passage, dummy)
+        dummy = Draws(*key, "supplied").choice([other for other in four if other != world.gold])
+        made = _records(instance, passage, dummy)
+        return made if world is first else made._replace(redrawn=_collision(first.table, passage, setting.vocabulary))
 
     return collect(count, draw)
+
+
+class _World(NamedTuple):
+    """Language -> symbol of four languages, and which of them is z."""
+
+    table: dict[str, str]
+    gold: str
+
+    @classmethod
+    def drawn(cls, draws: Draws, languages: Sequence[str], symbols: Sequence[str]) -> _World:
+        four = draws.sample(languages, CANDIDATES)
+        gold = draws.choice(four)
+        return cls(dict(zip(four, draws.sample(symbols, CANDIDATES), strict=True)), gold)
+
+
+def _worlds(
+    first: _World, key: Sequence[str | int], languages: Sequence[str], symbols: Sequence[str]
+) -> Iterator[_World]:
+    """The first draw, then others from streams of their own, so that a collision moves nothing in other instances."""
+    yield first
+    for attempt in range(ATTEMPTS):
+        yield _World.drawn(Draws(*key, "again", attempt), languages, symbols)
 
 
 def _records(instance: Instance, passage: Passage, dummy: str) -> Drawn:
     """The instance's records; the automatic arm is left out where its candidates cannot be told apart."""
     arms, wording, vocabulary = instance.setting.arms, instance.setting.wording, instance.setting.vocabulary
     z, table = instance.value, instance.symbols
-    openings = {language: _first_word(passage.continuation[language]) for language in table}
+    openings = _openings(table, passage)
     make = {
         "automatic": lambda: instance.record("automatic", openings[z], openings.values()),
         "report": lambda: instance.record("report", z, table),
@@ -106,18 +137,27 @@ def _records(instance: Instance, passage: Passage, dummy: str) -> Drawn:
         "control": lambda: instance.record("control", instance.meta["control_answer"], wording.verdicts),
         "supplied": lambda: instance.record("supplied", table[dummy], table.values(), looks_up=True, label=dummy),
     }
-    tokens = [vocabulary.first(word) for word in openings.values()]
-    dropped = {}
-    if "automatic" in arms and None in tokens:
-        dropped["automatic"] = "a first word is unknown"
-    elif "automatic" in arms and len(set(tokens)) < len(tokens):
-        dropped["automatic"] = "first tokens collide"
+    collision = _collision(table, passage, vocabulary) if "automatic" in arms else None
+    dropped = {"automatic": collision} if collision else {}
     records = [make[arm]() for arm in ARMS if arm in arms and arm not in dropped]
     if not records:
         raise Skip("no arm is left")
     if any(label_absence(records, instance.passage)):
         raise Skip("the passage contains a candidate's name")
     return instance.finished(records, dropped)
+
+
+def _openings(languages: Iterable[str], passage: Passage) -> dict[str, str]:
+    """Language -> the first word of the passage's continuation."""
+    return {language: _first_word(passage.continuation[language]) for language in languages}
+
+
+def _collision(languages: Iterable[str], passage: Passage, vocabulary: Vocabulary) -> str | None:
+    """Why the automatic arm's candidates cannot be told apart, if they cannot."""
+    tokens = [vocabulary.first(word) for word in _openings(languages, passage).values()]
+    if None in tokens:
+        return "a first word is unknown"
+    return "first tokens collide" if len(set(tokens)) < len(tokens) else None
 
 
 def _first_word(sentence: str) -> str:
