@@ -118,10 +118,13 @@ def _reading(space: Space, token: Token) -> Tensor:
 def hidden_heads(plan: Plan, block: int, built: Circuit, space: Space, draw: Draw) -> list[Head]:
     """The heads of a block: its part of the circuit at places that the plan or the seed chooses, spare ones elsewhere.
 
-    Values are rotated within each head, queries and keys together within each rotary pair: nothing changes by that.
+    A planted head has the rows of the spare one whose place it takes wherever it needs none itself, so that no row of
+    zeros gives it away. Values are rotated within each head, queries and keys together within each rotary pair: nothing
+    changes by that.
     """
     heads = [spare_head(plan, space, draw) for _ in range(plan.heads)]
     for place, head in _placed(plan, block, built.heads.get(block, {}), draw).items():
+        _fill(head, heads[place])
         heads[place] = head
     for head in heads:
         _turn_values(head, draw.rotation(plan.head_width))
@@ -145,6 +148,14 @@ def spare_head(plan: Plan, space: Space, draw: Draw) -> Head:
     head.value = draw.normal(width, size) @ junk / math.sqrt(width)
     head.output = junk.T @ draw.normal(size, width) * SPARE / math.sqrt(size * plan.heads)
     return head
+
+
+def _fill(head: Head, spare: Head) -> None:
+    """Give the rotary pairs that a head does not use those of a spare one: scores of about 1, beside its own of 20 to
+    60."""
+    used = (head.query.any(1) | head.key.any(1)).view(2, -1).any(0).repeat(2)
+    for name in ("query", "key"):
+        setattr(head, name, torch.where(used[:, None], getattr(head, name), getattr(spare, name)))
 
 
 def hidden_neurons(plan: Plan, block: int, built: Circuit, space: Space, draw: Draw) -> Neurons:
