@@ -51,13 +51,17 @@ def folder(path: Path, count: int = 28) -> Path:
     return path
 
 
-def tokenizer(pieces: str = APART, bos: bool = False, unknown: tuple[str, ...] = ()) -> PreTrainedTokenizerFast:
-    """One token for each word and mark, but for the words that are ``unknown``; BOS in front where asked for."""
+def tokenizer(
+    pieces: str = APART, bos: bool = False, unknown: tuple[str, ...] = (), more: str = ""
+) -> PreTrainedTokenizerFast:
+    """One token for each word and mark, those of ``more`` among them, but for the words that are ``unknown``; BOS in
+    front where asked for."""
     said = [
         *(" ".join(words.split()) for words in WORDS.values()), *WORDS, *SYMBOLS, *VERDICTS, *tracking.PEOPLE,
         *tracking.EDIBLE, *tracking.INEDIBLE, tracking.HAS, tracking.SWAP, *(f"{number:02d}" for number in range(100)),
         *(part for family in (LANGUAGE, TRACKING) for w in family.values()
           for part in (w.body, w.legend, w.cue, *w.instructions.values())),
+        more,
     ]  # fmt: skip
     split = pre_tokenizers.Split(Regex(pieces), "isolated")
     words = {piece.strip() for piece, _ in split.pre_tokenize_str("\n".join(said))} - {""}
