@@ -174,6 +174,13 @@ def test_a_claim_can_leave_planted_models_out():
     claim = "gathered_operator_only_supplied_minus_control"
     (found,) = judge(claim, CLAIMS[claim], [case()], "desk", ["toy"])["checkpoints"]
     assert found["reason"].startswith("needs a run at the level smoke or desk or paper (here: the level is planted)")
+    stories = "gathered_tracking_chance_guard"
+    (found,) = judge(stories, CLAIMS[stories], [case()], "desk", ["toy"])["checkpoints"]
+    assert found["verdict"] == "not testable"
+    assert found["reason"].startswith(
+        "needs a run at the level desk or paper (here: the level is planted: planted models know the language family "
+        "only, and random ones answer nothing)"
+    )
 
 
 def test_rules_are_worded_at_the_level_of_each_checkpoint():

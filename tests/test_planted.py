@@ -445,6 +445,12 @@ def test_from_the_command_line(tmp_path):
     assert made.returncode == 0, made.stderr
     assert {record.latent_value for record in read_records(tmp_path / "records")} <= set(world.LANGUAGES)
     assert check(tmp_path / "records", load_tokenizer(folder)).complete == 4
+    stories = command("records", "build", "tracking", "--checkpoint", folder, "--out", tmp_path / "none")
+    assert (stories.returncode, (tmp_path / "none").exists()) == (2, False)
+    assert stories.stderr == (
+        "lensproof: there are no records tracking for a planted model: it knows the language family only, and has no "
+        "circuit that follows who has which item\n"
+    )
     refused = command("plant", "--kind", "gate", "--block", 99, "--out", tmp_path / "none")
     assert (refused.returncode, (tmp_path / "none").exists()) == (2, False)
     assert refused.stderr.strip().splitlines()[-1].startswith("lensproof: this model cannot be planted: block 99")

@@ -18,7 +18,9 @@ def check(claim: Claim, evidence: Evidence, level: Level) -> list[Checked]:
     checked = list(dict.fromkeys(_guards(claim.guards, evidence, level)))  # contrasts share arms
     if level not in claim.levels or not set(claim.levels).issuperset(catalogue.RUNS):
         asks = f"a run at the level {' or '.join(claim.levels)}"
-        checked.insert(0, Checked("level", asks, f"the level is {level}", level in claim.levels))
+        passes = level in claim.levels
+        why = f": {claim.elsewhere}" if claim.elsewhere and not passes else ""
+        checked.insert(0, Checked("level", asks, f"the level is {level}{why}", passes))
     return checked
 
 

@@ -59,6 +59,7 @@ class Claim(Strict):
     experiment: Experiment = Field(description="whose estimates decide it")
     published: list[str] = Field(default=[], description="dotted paths of the values that the paper states")
     levels: list[Level] = Field(default=list(RUNS), description="levels at which it can be tested")
+    elsewhere: str | None = Field(default=None, description="why it cannot be tested at the others")
     rule: Rule
     across: Literal["every", "some"] | None = Field(
         default=None,

@@ -45,6 +45,7 @@ def build(
     if _planted(checkpoint):
         from lensproof.specimens.planted import world
 
+        world.refuse_unknown(name)
         given = {"passages": world.passages(), "wordings": world.WORDINGS}
     else:
         source = source or passages.OWN

@@ -14,9 +14,11 @@ from typing import NamedTuple
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+from lensproof.config import family
 from lensproof.corpora.benchmark.draws import Draws
 from lensproof.corpora.benchmark.passages import SENTENCES, Passage
 from lensproof.corpora.benchmark.wording import VERDICTS, Wording
+from lensproof.errors import LensproofError
 
 WORDS = {
     "Arvish": "oru kelta arvan dosk mirel tarn ulke ferro gant selk brom iska vold",
@@ -62,7 +64,8 @@ MATCHED_LENGTH = Wording(
 )
 
 WORDINGS = {"language": {"default": WORDING, "length": MATCHED_LENGTH}}
-"""Family -> name -> wording; planted models know no other family."""
+"""Family -> name -> wording; planted models know no other family: following who has which item takes a circuit that
+binds people to items and binds them anew at each swap."""
 
 BOS, UNKNOWN = "<s>", "<unk>"
 PIECES = r" ?[\p{L}\p{N}'-]+| ?[^\s\p{L}\p{N}]|\n"
@@ -76,6 +79,19 @@ class Token(NamedTuple):
     text: str
     kind: str = "other"
     value: str = ""
+
+
+def refuse_unknown(name: str) -> None:
+    """Refuse a set of records that planted models cannot answer.
+
+    Raises:
+        LensproofError: it is of another family than theirs.
+    """
+    if family(name) not in WORDINGS:
+        raise LensproofError(
+            f"there are no records {name} for a planted model: it knows the {' and '.join(WORDINGS)} family only, and "
+            "has no circuit that follows who has which item"
+        )
 
 
 def passages(count: int = 48) -> list[Passage]:
