@@ -9,7 +9,7 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from lensproof.corpora.benchmark import tracking
-from lensproof.corpora.benchmark.passages import Passage
+from lensproof.corpora.benchmark.passages import OWN, Passage, load
 from lensproof.corpora.benchmark.wording import LANGUAGE, SYMBOLS, TRACKING, VERDICTS
 
 WORDS = {
@@ -73,6 +73,14 @@ def tokenizer(
     if bos:
         made.post_processor = processors.TemplateProcessing(single=f"{BOS} $A", special_tokens=[(BOS, ids[BOS])])
     return PreTrainedTokenizerFast(tokenizer_object=made, bos_token=BOS, unk_token=UNKNOWN)
+
+
+def said() -> str:
+    """All words of our own held-out passages."""
+    held_out = [passage for passage in load(OWN) if not passage.training]
+    return " ".join(
+        text for item in held_out for text in (*item.text, *item.text.values(), *item.continuation.values())
+    )
 
 
 def checkpoint(path: Path, **options) -> Path:

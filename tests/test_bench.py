@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from benchmark_world import checkpoint, said
 
 from lensproof.errors import LensproofError
 from tests.bench import __main__ as bench
@@ -175,3 +176,12 @@ def test_the_table_has_medians_ratio_and_share(tmp_path, capsys):
     }  # fmt: skip
     assert json.loads((tmp_path / "bench.provenance.json").read_text())["jacobian"]["ours"] == [4.0, 2.0, 3.0]
     assert "2.5" in capsys.readouterr().out
+
+
+def test_records_are_timed_without_a_peer(tmp_path, capsys):
+    job = {"checkpoint": checkpoint(tmp_path / "model", more=said()), "threads": 1, "instances": 4}
+    timing = bench.alone("records", job, rounds=2)
+    assert len(timing.ours) == 2
+    assert timing.row() == {"bench": "records", "ours_s": pytest.approx(np.median(timing.ours), abs=1e-3)}
+    bench.write(tmp_path / "bench.csv", [timing], {"threads": 1})
+    assert "records: aim under 20 s" in capsys.readouterr().out

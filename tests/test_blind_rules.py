@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 import pytest
-from benchmark_world import tokenizer
+from benchmark_world import said, tokenizer
 from scipy.stats import binom
 
 from lensproof.corpora.benchmark import sets
@@ -34,8 +34,7 @@ def made(name: str) -> Sequence[Record]:
         given = {"passages": world.passages(), "wordings": world.WORDINGS}
         return sets.build("language", world.tokenizer(), count=COUNT, seed=0, **given).records
     held_out = [passage for passage in load(OWN) if not passage.training]
-    said = [text for item in held_out for text in (*item.text, *item.text.values(), *item.continuation.values())]
-    return sets.build(name, tokenizer(more=" ".join(said)), count=COUNT, seed=0, passages=held_out).records
+    return sets.build(name, tokenizer(more=said()), count=COUNT, seed=0, passages=held_out).records
 
 
 def of(arm: str, records: Sequence[Record]) -> list[Record]:
