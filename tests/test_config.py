@@ -73,6 +73,11 @@ def change(config, key, value):
             "experiments.visibility.sets names one twice",
         ),
         ("gathered.experiments.visibility.sets", ["languages"], "gathered.experiments.visibility.sets"),
+        (
+            "gathered.experiments.visibility.profiled",
+            ["tracking_unmatched"],
+            "profiled names tracking_unmatched",
+        ),
         ("gathered.experiments.availability.sets", ["tracking"], "names no language set, which planted-gather needs"),
         ("gathered.experiments.availability.splits", 1, "gathered.experiments.availability.splits"),
         ("gathered.experiments.worked_example.depths", [0.7, 0.6], "depths must be rising"),

@@ -17,6 +17,7 @@ from lensproof.checkpoints.load import load
 from lensproof.cli import cli
 from lensproof.corpora.benchmark.record import ARMS, read_records
 from lensproof.errors import LensproofError
+from lensproof.experiments import visibility
 from lensproof.experiments.catalogue import ON_RECORDS, arms_of
 from lensproof.experiments.worked_example import nearest
 from lensproof.files import read_parquet, read_provenance, read_safetensors
@@ -24,7 +25,7 @@ from lensproof.lenses.band import band
 
 LAYERS, BLOCK, INSTANCES = 8, 3, 20
 """The smallest planted model; from layer 4 on, the first of the band, what is asked for can be read."""
-OPTIONS = {"splits": 2, "depths": [0.4, 0.6, 0.9], "top": 2}
+OPTIONS = {"splits": 2, "depths": [0.4, 0.6, 0.9], "top": 2, "profiled": ["language"]}
 
 
 def lensproof(*arguments):
@@ -114,6 +115,29 @@ def test_what_demand_does_is_what_was_planted(folder):
     right = probes.groupby(["permuted", "method"], observed=True)["correct"].mean().unstack()
     assert right.loc[False].min() > 0.8  # in every arm
     assert right.loc[True].max() < 0.5
+
+
+def test_what_is_not_profiled_is_read_over_the_band_by_the_jacobian_lens(folder, monkeypatch):
+    whole = read_parquet(observed(folder, "visibility"))
+    narrow = range(BLOCK + 2, LAYERS)
+    monkeypatch.setattr(visibility, "band", lambda depth: narrow)
+    # The same records under another name.
+    out = folder / "visibility_band.parquet"
+    given = ["--checkpoint", folder / "planted", "--records", folder / "language.jsonl", "--threads", 1]
+    given += [part for first in (0, INSTANCES // 2) for part in ("--states", folder / f"states_{first}.safetensors")]
+    given += ["--input", f"jacobian_lens={folder / 'lens.safetensors'}", "--options", json.dumps(OPTIONS)]
+    lensproof("observe-arms", "visibility", *given, "--set", "language_length", "--out", out)
+    found = read_parquet(out)
+    assert set(found["lens"]) == {"jacobian_lens"}
+    assert set(found["layer"]) == set(narrow) < set(whole["layer"])
+    assert set(whole["lens"]) == {"jacobian_lens", "logit_lens"}
+    own = whole[(whole["lens"] == "jacobian_lens") & whole["layer"].isin(narrow)]
+    columns = ["record", "layer", "rank", "mz", "correct"]
+    pd.testing.assert_frame_equal(
+        found[columns].sort_values(columns[:2], ignore_index=True),
+        own[columns].sort_values(columns[:2], ignore_index=True),
+        check_categorical=False,
+    )
 
 
 def test_one_shard_says_the_same_as_two(folder):

@@ -231,6 +231,11 @@ class OnRecords(Strict):
 class Visibility(OnRecords):
     """How visible the latent variable is at the query position, arm by arm, and whether the arm is answered rightly."""
 
+    profiled: list[ReadSet] = Field(
+        description="those of the sets that are read at every layer and by the logit lens too; the others by the "
+        "Jacobian lens over the band, which is all that contrasts take"
+    )
+
 
 class Availability(OnRecords):
     """Whether one linear map decodes the latent variable in every arm."""
@@ -288,6 +293,9 @@ class Gathered(Strict):
         for name, experiment in self.experiments:
             if len(set(experiment.sets)) < len(experiment.sets):
                 raise ValueError(f"experiments.{name}.sets names one twice")
+            for chosen in getattr(experiment, "profiled", ()):
+                if chosen not in experiment.sets:
+                    raise ValueError(f"experiments.{name}.profiled names {chosen}, which its sets do not")
             for chosen in experiment.sets:
                 if family(chosen) not in self.instances:
                     raise ValueError(f"instances does not say how many of {family(chosen)} there are to be")

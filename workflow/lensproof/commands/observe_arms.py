@@ -49,6 +49,7 @@ def command(
     chosen, found = arms.load(states, read_records(records), weights)
     run = arms.ArmsRun(
         checkpoint=checkpoint.name,
+        name=name,
         decoder=load(checkpoint, device, precision),
         tokenizer=load_tokenizer(checkpoint),
         records=chosen,

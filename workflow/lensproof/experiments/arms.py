@@ -26,12 +26,13 @@ from lensproof.streams.shared import continued
 class ArmsRun:
     """One shard of an experiment on records.
 
-    ``records`` are those of the shard's instances, ``states`` theirs at the query position ``[N, L + 1, d]``;
-    ``options`` is the experiment's section of the configuration, ``inputs`` names other files that it reads, and
-    ``weights`` is the sha256 of the checkpoint's weights.
+    ``name`` is the record set's; ``records`` are those of the shard's instances, ``states`` theirs at the query
+    position ``[N, L + 1, d]``; ``options`` is the experiment's section of the configuration, ``inputs`` names other
+    files that it reads, and ``weights`` is the sha256 of the checkpoint's weights.
     """
 
     checkpoint: str
+    name: str
     decoder: Decoder
     tokenizer: PreTrainedTokenizerBase
     records: Sequence[Record]

@@ -33,7 +33,10 @@ class Choice(NamedTuple):
 
 
 def observe(run: ArmsRun) -> pd.DataFrame:
-    """Read every record at every layer of the lens, and let the model choose among its candidates.
+    """Read every record, and let the model choose among its candidates.
+
+    Sets that are ``profiled`` are read at every layer of the lens and by the logit lens beside it, the others over the
+    band alone.
 
     Returns:
         One row per (record, lens, layer): ``instance``, ``document`` (the cluster), ``method`` (the arm), ``lens``
@@ -42,22 +45,24 @@ def observe(run: ArmsRun) -> pd.DataFrame:
         ``open_correct``, ``choices``.
     """
     lens = jacobian.load(run.input("jacobian_lens"), run.decoder, run.weights)
+    whole = run.name in run.options["profiled"]
     choices = [choice(run.decoder, *pair) for pair in zip(run.records, run.states[:, -1], strict=True)]
     common = pd.DataFrame(list(_common(run.records, choices)))
     parts = [
         read(run.decoder, run.records, transported, layer, name).join(common)
-        for layer, name, transported in _readings(run.decoder, lens, run.states)
+        for layer, name, transported in _readings(run.decoder, lens, run.states, whole)
     ]
     table = pd.concat(parts, ignore_index=True)
     return table.assign(depth=np.int16(run.decoder.depth), in_band=table["layer"].isin(band(run.decoder.depth)))
 
 
-def _readings(decoder: Decoder, lens: JacobianLens, states: Tensor) -> Iterator[tuple[int, str, Tensor]]:
+def _readings(decoder: Decoder, lens: JacobianLens, states: Tensor, whole: bool) -> Iterator[tuple[int, str, Tensor]]:
     """Layer, name of the reading and last-layer states ``[N, d]``."""
-    for layer in sorted(lens.matrices):
+    read = range(1, decoder.depth + 1) if whole else band(decoder.depth)  # the paper's layers are blocks' outputs
+    for layer in sorted(set(lens.matrices) & set(read)):
         x = states[:, layer].to(decoder.device)
-        if layer > 0:  # the paper's layers are blocks' outputs
-            yield layer, "jacobian_lens", lens.transport(x, layer)
+        yield layer, "jacobian_lens", lens.transport(x, layer)
+        if whole:
             yield layer, "logit_lens", x
 
 
