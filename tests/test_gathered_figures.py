@@ -354,6 +354,8 @@ def test_probes_by_arm_and_between_arms(estimates, published):
         cells[cells["setting"] == f"language:automatic{suffix}"]["point"].item() for suffix in ("", ":centred")
     )
     assert f"{raw:.2f} / {centred:.2f}" in line
+    below = text[text.index(head) + 2 :]
+    assert sum("| language |" in line for line in below) == estimates["checkpoint"].nunique()  # once for each
 
 
 # -- catalogue

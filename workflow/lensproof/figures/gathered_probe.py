@@ -80,9 +80,10 @@ def _transfer(table: pd.DataFrame, titles: Mapping[str, str]) -> Grid:
         values = own.set_index(["setting", "method"])["point"]
         shown = titles.get(name, name)
         for setting in dict.fromkeys(text.partition(":")[0] for text in own["setting"]):
+            records = str(setting)
             for fitted in (arm for arm in arms if (f"{setting}:{arm}", arm) in values.index):
                 probe = f"{setting}:{fitted}"
                 cells = [f"{values[probe, arm]:.2f} / {values[f'{probe}:centred', arm]:.2f}" for arm in arms]
-                lines.append([shown, str(setting), fitted, *cells])
-                shown = ""
+                lines.append([shown, records, fitted, *cells])
+                shown = records = ""
     return Grid("Checkpoint", [("", ["Records", "Fitted on"]), ("Tested on", arms)], lines)
