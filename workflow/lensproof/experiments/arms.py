@@ -16,6 +16,7 @@ from lensproof.checkpoints.anatomy.decoder import Decoder
 from lensproof.corpora.benchmark.record import Record
 from lensproof.corpora.benchmark.tokenised import tokenised
 from lensproof.errors import LensproofError
+from lensproof.experiments.run import WithInputs
 from lensproof.files import read_provenance, read_safetensors, write_safetensors
 from lensproof.lenses.band import FLOOR
 from lensproof.progress import bar
@@ -23,7 +24,7 @@ from lensproof.streams.shared import continued
 
 
 @dataclass(frozen=True)
-class ArmsRun:
+class ArmsRun(WithInputs):
     """One shard of an experiment on records.
 
     ``name`` is the record set's; ``records`` are those of the shard's instances, ``states`` theirs at the query
@@ -41,16 +42,6 @@ class ArmsRun:
     inputs: Mapping[str, Path]
     weights: str
     seed: int
-
-    def input(self, name: str) -> Path:
-        """The file called ``name``.
-
-        Raises:
-            LensproofError: it was not given.
-        """
-        if name not in self.inputs:
-            raise LensproofError(f"this experiment needs --input {name}=FILE")
-        return self.inputs[name]
 
 
 def complete(records: Sequence[Record], arms: Sequence[str]) -> list[str]:

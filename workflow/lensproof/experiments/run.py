@@ -19,8 +19,24 @@ from lensproof.lenses.reading import Comparison
 from lensproof.progress import bar
 
 
+class WithInputs:
+    """Something that was given files by name."""
+
+    inputs: Mapping[str, Path]
+
+    def input(self, name: str) -> Path:
+        """The file called ``name``.
+
+        Raises:
+            LensproofError: it was not given.
+        """
+        if name not in self.inputs:
+            raise LensproofError(f"this experiment needs --input {name}=FILE")
+        return self.inputs[name]
+
+
 @dataclass(frozen=True)
-class Run:
+class Run(WithInputs):
     """One shard of an experiment.
 
     ``folder`` is the checkpoint's; ``sequences`` holds the whole corpus, and the shard is the ``count`` test sequences
@@ -54,16 +70,6 @@ class Run:
         """Test sequences of the whole experiment with this checkpoint; the shard is a part of them."""
         number = self.options["sequences"]
         return number if isinstance(number, int) else number.get(self.checkpoint, number["default"])
-
-    def input(self, name: str) -> Path:
-        """The file called ``name``.
-
-        Raises:
-            LensproofError: it was not given.
-        """
-        if name not in self.inputs:
-            raise LensproofError(f"this experiment needs --input {name}=FILE")
-        return self.inputs[name]
 
     def shard(self, progress: str) -> Iterator[tuple[Any, Tensor]]:
         """The shard's sequences: row (``document``, ``sequence``, ``rank``) and ids ``[T]``, with a progress bar."""
