@@ -120,6 +120,16 @@ def test_effects_stand_at_their_accuracy_gap(entry, estimates):
     assert len({(mark.get_color(), mark.get_marker()) for mark in marks}) == 5
 
 
+def test_what_coincides_is_seen_beside_one_another(entry):
+    profile, effects, _ = panels(entry)
+    solid, *broken = sorted(profile.lines[: len(style.ARMS)], key=lambda line: line.get_linestyle() != "-")
+    assert all(line.get_zorder() > solid.get_zorder() for line in broken)
+    marks = [container.lines[0] for container in effects.containers]
+    above = sorted(marks, key=lambda mark: mark.get_zorder())
+    assert [mark.get_markersize() for mark in above] == sorted((m.get_markersize() for m in marks), reverse=True)
+    assert len({mark.get_markersize() for mark in marks if mark.get_marker() == "o"}) == 2
+
+
 def test_what_is_confounded_is_shaded(entry):
     axes = panels(entry)[1]
     ends = [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in axes.patches]

@@ -23,6 +23,8 @@ CONTRASTS = [
 APART = 0.15
 """Accuracies that lie further apart make a contrast confounded (Gathered section 4 of the method)."""
 FOCAL = ("flexible", "control")
+SIZES = {"report": 7.5, "flexible": 5.5, "control": 3.5}
+"""First arm of a contrast -> size of its mark; the smaller lie above, so that all are seen where they coincide."""
 
 
 def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Figure:
@@ -72,8 +74,8 @@ def _effects(axes: Axes, own: pd.DataFrame) -> None:
         x, y = of_contrast(own, contrast, "accuracy"), of_contrast(own, contrast, "rz")
         spans = ([[end["point"] - end["lo"]], [end["hi"] - end["point"]]] for end in (x, y))
         xerr, yerr = spans
-        focal = (contrast.method, contrast.reference) == FOCAL
-        look = {**contrast.style, "markersize": 6 if focal else 4.5, "elinewidth": 0.9, "zorder": 4 if focal else 3}
+        size = SIZES[contrast.method]
+        look = {**contrast.style, "markersize": size, "elinewidth": 0.9, "zorder": 3 + 1 / size}
         axes.errorbar(x["point"], y["point"], yerr, xerr, **look)
     reach = max(0.3, 1.08 * max(map(abs, axes.get_xlim())))
     axes.set_xlim(-reach, reach)
@@ -82,7 +84,7 @@ def _effects(axes: Axes, own: pd.DataFrame) -> None:
     axes.axhline(0, color=GREY, linewidth=0.7)
     axes.axvline(0, color=GREY, linewidth=0.7)
     axes.set_title("b  effect against its confound", loc="left")
-    axes.set(xlabel=f"Δ accuracy (shaded: over {APART})", ylabel="Δ $R_z$, mean over the band")
+    axes.set(xlabel=f"Δ accuracy (shaded: over {APART})", ylabel="Δ $R_z$ over the band")
     axes.xaxis.set_major_locator(MaxNLocator(5, symmetric=True))
     axes.grid(visible=False)
 

@@ -82,7 +82,7 @@ METHODS: dict[str, dict[str, Any]] = {
 ARMS: dict[str, dict[str, Any]] = {
     # arms that need the variable: warm
     "report": {"color": "#ee8833", "linestyle": DASHES},
-    "flexible": {"color": "#cc3311", "linestyle": SOLID},
+    "flexible": {"color": "#cc3311", "linestyle": SOLID, "zorder": 1.9},  # below broken lines that coincide with it
     # arms that do not: blue, and black for the control
     "automatic": {"color": "#0077bb", "linestyle": DOTS},
     "supplied": {"color": "#44bbdd", "linestyle": MIXED},
