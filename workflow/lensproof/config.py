@@ -522,7 +522,7 @@ def asked_for(config: Config) -> dict[str, dict[str, tuple[str, int]]]:
         own["calibration.sequences"] = ("calibration", config.calibration.sequences)
         own["jacobian_lens.prompts"] = ("lens", config.jacobian_lens.prompts)
         own["readings.sequences"] = ("test", config.sequences(name))
-        for experiment in set(Experiments.model_fields) - {"examples", "long_context"}:
+        for experiment in sorted(set(Experiments.model_fields) - {"examples", "long_context"}):
             own[f"experiments.{experiment}.sequences"] = ("test", config.experiments.sizes(experiment, name)[0])
         texts = config.experiments.stand_ins.calibrations * config.calibration.sequences
         own["experiments.stand_ins.calibrations"] = ("calibration", texts)
