@@ -54,7 +54,7 @@ def change(config, key, value):
         ("seed", -1, "seed"),
         ("checkpoints", ["smollm2-135m", "smollm2-135m"], "checkpoints names one twice"),
         ("level", "paper", "level is paper, but smollm2-135m is not one of the paper's checkpoints"),
-        ("readings.orders", [2, 1], "readings: orders must be rising"),
+        ("readings.orders", [2, 1], "readings.orders: orders must be rising"),
         ("calibration.sequences", "many", "calibration.sequences"),
         ("calibration.sequences", 1, "calibration.sequences"),
         ("bootstrap.level", 95, "bootstrap.level"),

@@ -15,7 +15,7 @@ from lensproof import options
     "--job", "jobs", multiple=True, required=True, metavar="STEP:ITEMS=FILE",
     help="A benchmark file, the step it timed, and how many prompts or sequences the job took.",
 )  # fmt: skip
-@options.out
+@options.out(".parquet")
 def command(checkpoint: str, jobs: tuple[str, ...], out: Path) -> None:
     """Gather benchmark files into one row per job: step, items, processor seconds, wall seconds, peak memory.
 
