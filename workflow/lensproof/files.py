@@ -170,6 +170,23 @@ def read_table(path: str | Path, needs: Collection[str] = ()) -> pd.DataFrame:
     return _having(needs, table, path)
 
 
+def read_benchmark(path: str | Path) -> pd.Series:
+    """The last measurement in a benchmark file of Snakemake: ``cpu_time``, ``s`` and ``max_rss``, missing where not
+    measured.
+
+    Raises:
+        LensproofError: the file is something else.
+    """
+    import pandas as pd
+
+    try:
+        return pd.read_csv(path, sep="\t", na_values="NA").iloc[-1][["cpu_time", "s", "max_rss"]].astype(float)
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        raise LensproofError(
+            f"{path} is no benchmark of Snakemake ({error}): remove it; its times are then missing"
+        ) from error
+
+
 def _having(columns: Collection[str], table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
     missing = [name for name in columns if name not in table]
     if missing:

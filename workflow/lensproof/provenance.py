@@ -20,7 +20,6 @@ from typing import Any
 
 import lensproof
 from lensproof.codehash import code_hash
-from lensproof.errors import LensproofError
 
 CONFIG_HASH_VARIABLE = "LENSPROOF_CONFIG_HASH"
 PRESET_VARIABLE = "LENSPROOF_PRESET"
@@ -56,16 +55,9 @@ def record(
 
 
 def sha256(path: str | Path) -> str:
-    """The sha256 of a file, in hexadecimal.
-
-    Raises:
-        LensproofError: it cannot be read.
-    """
-    try:
-        with open(path, "rb") as handle:
-            return hashlib.file_digest(handle, "sha256").hexdigest()
-    except OSError as error:
-        raise LensproofError(f"cannot read {path}: {error.strerror}") from error
+    """The sha256 of a file, in hexadecimal."""
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 @functools.cache

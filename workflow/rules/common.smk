@@ -89,5 +89,7 @@ def summary():
     there = [f"{what} in {place}" for what, place in places.items() if Path(place).exists()]
     said = [f"What there is: {', '.join(there)}."] if there else []
     if any(Path("results/claims").glob("*.json")):
-        said.append("`lensproof claims` prints the verdicts, `lensproof claim ID` one of them with all that it rests on.")
+        said.append(
+            "`lensproof claims` prints the verdicts, `lensproof claim ID` one of them with all that it rests on."
+        )
     return "\n".join(said)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 import lensproof
-from lensproof.config import Checkpoint, Config, Corpus, Experiments, explain, validated
+from lensproof.config import Calibration, Checkpoint, Config, Corpus, Experiments, explain, validated
 from lensproof.errors import LensproofError
 
 Entry = TypeVar("Entry", Checkpoint, Corpus)
@@ -68,11 +68,13 @@ def section(
         config = _config(configfiles)
         return {**getattr(config.experiments, experiment).model_dump(), "calibration": config.calibration.sequences}
     own = {key: value for key, value in given.items() if key != "calibration"}
+    sequences = {"sequences": given["calibration"]} if "calibration" in given else None
     try:
-        checked = Experiments.model_fields[experiment].annotation.model_validate(own)
+        checked = Experiments.model_fields[experiment].annotation.model_validate(own).model_dump()
+        return checked | ({"calibration": Calibration.model_validate(sequences).sequences} if sequences else {})
     except ValidationError as error:
-        raise LensproofError(f"--options: {explain(error, own)}") from None
-    return {**checked.model_dump(), **{key: value for key, value in given.items() if key == "calibration"}}
+        key = "calibration." if error.title == "Calibration" else ""
+        raise LensproofError(f"--options: {key}{explain(error, sequences if key else own)}") from None
 
 
 def _entry(kind: str, name: str, spec: str | None, configfiles: Iterable[Path]) -> Any:

@@ -34,8 +34,8 @@ def read(path: str | Path) -> pd.DataFrame:
         LensproofError: it is missing, damaged or something else.
     """
     table = read_parquet(path, COLUMNS)
-    if table["tokens"].map(len).nunique() > 1:
-        raise damaged(path, "its sequences differ in length")
+    if table["tokens"].map(len).nunique() != 1:
+        raise damaged(path, "its sequences differ in length, or there is none")
     return table
 
 
