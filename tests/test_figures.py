@@ -238,14 +238,14 @@ def test_bad_input_is_one_line_and_leaves_nothing(drawn, tmp_path, estimates):
     empty = tmp_path / "empty.parquet"
     write_parquet(empty, estimates[estimates["measure"] == "accuracy"], {})
     cases = [
-        (["figure", "lexframe", "fig0", empty], "there is no 'lexframe_fig0' in figures"),
-        (["table", "lexframe", "table0", empty], "there is no 'lexframe_table0' in figures"),
+        (["figure", "lexframe", "fig0", empty], "there is no figure 'fig0': use one of fig1, fig2, "),
+        (["table", "lexframe", "table0", empty], "there is no table 'table0': use one of table1, "),
         (["figure", "lexframe", "fig4", empty], "no KL by layer"),
         (["table", "lexframe", "table1", empty], "the estimates hold nothing of Table 1"),
         (["figure", "lexframe", "fig4", tmp_path / "absent.parquet"], "does not exist"),
     ]
     for arguments, message in cases:
-        done = lensproof(*arguments, "--out", tmp_path / "out.pdf")
+        done = lensproof(*arguments, "--out", tmp_path / ("out.pdf" if arguments[0] == "figure" else "out.csv"))
         assert done.returncode == 2
         assert len(done.stderr.strip().splitlines()) == 1
         assert message in done.stderr

@@ -393,6 +393,6 @@ def test_command_refuses_in_one_line_and_writes_nothing(tmp_path, trials):
         done = lensproof("estimate", *arguments, "--out", out)
         assert done.returncode == 2
         assert len(done.stderr.strip().splitlines()) == 1
-    assert "no experiment 'bootstrap' to estimate: use one of " in done.stderr
+    assert "there is no experiment 'bootstrap': use one of " in done.stderr
     assert "readings" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["shard.parquet"]

@@ -405,8 +405,11 @@ def test_bad_input_is_one_line(tmp_path, papers_own):
     write_parquet(file, papers_own[papers_own["experiment"] == "readings"], {})
     for arguments, words in (
         (["table3", file], "the estimates hold nothing of Table 3: give those of composition"),
-        (["table3"], "give those of composition"),
-        (["table99", file], "there is no 'lexframe_table99' in figures"),
+        (["table3"], "table3 is made from results/estimates/lexframe/composition/CHECKPOINT.parquet: give the files"),
+        (["text"], "text is made from results/claims.csv: give the files"),
+        (["open_points", file], "open_points is made from no file"),
+        (["table3", file, file], "estimates.parquet is given twice"),
+        (["table99", file], "there is no table 'table99': use one of table1, table2, "),
         (["text", tmp_path / "absent.csv"], "absent.csv does not exist"),
     ):
         done = lensproof("table", "lexframe", *arguments, "--out", tmp_path / "out.csv")

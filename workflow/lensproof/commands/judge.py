@@ -12,12 +12,12 @@ from lensproof.claims.catalogue import LEVELS, PUBLISHED
 
 @click.command("judge")
 @click.argument("claim")
-@click.argument("estimates", nargs=-1, required=True, type=options.FILE)
+@options.files("estimates")
 @click.option("--level", required=True, type=click.Choice(LEVELS), help="Level of evidence of the run.")
 @click.option("--tied", multiple=True, metavar="CHECKPOINT", help="A checkpoint whose embeddings are one matrix.")
 @click.option("--untied", multiple=True, metavar="CHECKPOINT", help="A checkpoint whose embeddings are two matrices.")
 @click.option("--published", default=PUBLISHED, type=options.FOLDER, help="Folder of the papers' values.")
-@options.out
+@options.out(".json")
 def command(
     claim: str,
     estimates: tuple[Path, ...],

@@ -15,7 +15,7 @@ from lensproof.claims.catalogue import PUBLISHED
 @click.option("--benchmarks", type=options.FOLDER, default=Path("results/benchmarks"), show_default=True)
 @click.option("--title", multiple=True, metavar="CHECKPOINT=TEXT", help="What to call a checkpoint.")
 @click.option("--published", default=PUBLISHED, type=options.FOLDER, help="Folder of the papers' values.")
-@options.out
+@options.out(".csv", ".md")
 def command(claims: Path, benchmarks: Path, title: tuple[str, ...], published: Path, out: Path) -> None:
     """Gather benchmark files and the verdicts in CLAIMS (results/claims.csv): OUT as .csv, and .md made from it."""
     from lensproof.claims.catalogue import experiments

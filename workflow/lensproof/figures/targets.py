@@ -16,6 +16,7 @@ import pandas as pd
 
 from lensproof.experiments.catalogue import DERIVED
 from lensproof.figures.catalogue import CLAIMS, FIGURES, TABLES, title
+from lensproof.files import read_benchmark
 
 OWN = {
     "directions": ("ridge_probe/{checkpoint}*.tsv",),
@@ -97,7 +98,7 @@ def _cost(files: list[Path]) -> tuple[float, float, float, int]:
 
     Of jobs too short to be sampled Snakemake knows the wall time only, and that stands in for the other.
     """
-    timed = [pd.read_csv(file, sep="\t", na_values="NA").iloc[-1] for file in files]
+    timed = [read_benchmark(file) for file in files]
     memory = max((float(row["max_rss"]) for row in timed if pd.notna(row["max_rss"])), default=0.0)
     busy = sum(float(row["cpu_time"] if row["cpu_time"] > 0 else row["s"]) for row in timed)
     return busy, sum(float(row["s"]) for row in timed), memory, len(timed)

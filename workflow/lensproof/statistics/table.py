@@ -116,6 +116,27 @@ def of_mean(middle: ByLayer) -> Row:
     return {"summary": "layer_mean", "layers": len(middle.layers), "n": min(middle.n)}
 
 
+def join(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The estimates of several files.
+
+    Args:
+        tables: name of a file -> what it holds.
+
+    Raises:
+        LensproofError: two files hold the same estimates, naming them.
+    """
+    seen: dict[tuple, str] = {}
+    for name, table in tables.items():
+        if not {"checkpoint", "experiment"} <= set(table):
+            continue  # no estimates, which who reads them says better
+        for place in table[["checkpoint", "experiment"]].drop_duplicates().itertuples(index=False):
+            if (other := seen.setdefault(tuple(place), name)) != name:
+                raise LensproofError(
+                    f"{other} and {name} both hold estimates of {place.experiment} with {place.checkpoint}: give one"
+                )
+    return pd.concat(tables.values(), ignore_index=True) if tables else pd.DataFrame(columns=COLUMNS)
+
+
 def row(sample: Sample, method: str, draws: np.ndarray, **more: Any) -> Row:
     """A row from draws (resamples + 1,); ``more`` must name ``measure``, ``n`` and ``unit``."""
     point, lo, hi = (float(value) for value in summarise(draws, sample.level))
