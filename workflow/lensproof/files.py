@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lensproof.errors import LensproofError
+from lensproof.presets import command_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,7 +81,7 @@ def read_json(path: str | Path) -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise LensproofError(f"{path} does not exist: build it with `snakemake --cores 2 {path}`") from error
+        raise LensproofError(f"{path} does not exist: build it with `{command_for(path)}`") from error
     except ValueError as error:
         raise LensproofError(f"{path} is not valid JSON ({error}): remove it and build it again") from error
 
@@ -103,7 +104,7 @@ def read_parquet(path: str | Path, columns: list[str] | None = None) -> pd.DataF
     try:
         return pd.read_parquet(path, columns=columns)
     except FileNotFoundError as error:
-        raise LensproofError(f"{path} does not exist: build it with `snakemake --cores 2 {path}`") from error
+        raise LensproofError(f"{path} does not exist: build it with `{command_for(path)}`") from error
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
@@ -115,7 +116,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
     try:
         return pd.read_csv(path)
     except FileNotFoundError as error:
-        raise LensproofError(f"{path} does not exist: build it with `snakemake --cores 2 {path}`") from error
+        raise LensproofError(f"{path} does not exist: build it with `{command_for(path)}`") from error
 
 
 def write_safetensors(path: str | Path, tensors: Mapping[str, torch.Tensor], provenance: Mapping[str, Any]) -> None:
@@ -136,7 +137,7 @@ def read_safetensors(path: str | Path) -> dict[str, torch.Tensor]:
     from safetensors.torch import load_file
 
     if not Path(path).exists():
-        raise LensproofError(f"{path} does not exist: build it with `snakemake --cores 2 {path}`")
+        raise LensproofError(f"{path} does not exist: build it with `{command_for(path)}`")
     try:
         return load_file(path)
     except SafetensorError as error:

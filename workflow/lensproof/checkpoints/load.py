@@ -11,6 +11,7 @@ import torch
 
 from lensproof.checkpoints.anatomy import take_apart
 from lensproof.errors import LensproofError
+from lensproof.presets import command_for
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -120,6 +121,6 @@ def _existing(directory: str | Path) -> Path:
     directory = Path(directory)
     if not (directory / "config.json").is_file():
         raise LensproofError(
-            f"no checkpoint in {directory}: build it with `snakemake --cores 2 {directory}/checkpoint.json`"
+            f"no checkpoint in {directory}: build it with `{command_for(directory / 'checkpoint.json')}`"
         )
     return directory
