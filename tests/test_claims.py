@@ -438,6 +438,9 @@ def test_the_catalogue_names_what_each_claim_needs():
         "lexframe/readings", "lexframe/substitution", "lexframe/composition"
     ]  # fmt: skip
     assert needed["lexframe_cost_values"] == ["lexframe/costs"]
+    alike = catalogue.alike(needed)
+    assert sorted(name for group in alike.values() for name in group) == sorted(CLAIMS)
+    assert all(tuple(needed[name]) == experiments for experiments, group in alike.items() for name in group)
     for name, claim in CLAIMS.items():
         assert needed[name][0] == own[name] == f"lexframe/{claim.experiment}"
 
