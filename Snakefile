@@ -30,5 +30,9 @@ rule all:
         rules.targets.output,
 
 
+onstart:
+    begin()
+
+
 onsuccess:
     print(summary())

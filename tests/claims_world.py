@@ -45,6 +45,13 @@ def accuracy(point: float, depth: int) -> dict[str, Any]:
     return row("accuracy", "model", point, 0.005, layer=depth)
 
 
+def fitted_on(prompts: int, seconds: float = 3.0) -> list[dict[str, Any]]:
+    """What a Jacobian lens cost, in all and for each of its prompts."""
+    about = {"experiment": "costs", "unit": "seconds", "method": "jacobian_lens", "layers": 1}
+    costs = {"seconds": prompts * seconds, "seconds_per_item": seconds}
+    return [row(measure, point=point, half=HALF, **about) for measure, point in costs.items()]
+
+
 # -- what a rule asks for
 
 
@@ -252,7 +259,7 @@ def paper_rows(published: Mapping[str, Any], checkpoint: str, half: float = HALF
         add("examples", "probability", "lexframe_1", 0.5, **about)
     ratio = text["jacobian_fit_over_calibrate_and_read_orders_0_to_2"]
     add("costs", "time_ratio", "jacobian_lens", ratio, setting="wall")
-    return rows
+    return [*rows, *fitted_on(published["setup"]["jacobian_lens_prompts"])]
 
 
 def paper_evidence(published, checkpoint: str, experiment: str, **about) -> Evidence:

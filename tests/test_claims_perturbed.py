@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from claims_world import HALF, Asked, Made, accuracy, asks, leaves, paper_evidence, row, spoilt
+from claims_world import HALF, Asked, Made, accuracy, asks, fitted_on, leaves, paper_evidence, row, spoilt
 
 from lensproof.claims import catalogue
 from lensproof.claims.evidence import Evidence, Quantity
@@ -42,7 +42,7 @@ def intervals(wanted: dict[Quantity, Asked]) -> dict[Quantity, Made]:
 
 
 def verdict(claim: Claim, found: dict[Quantity, Made], level: str, accurate: float = 0.4) -> str:
-    rows = [accuracy(accurate, DEPTH)]
+    rows = [accuracy(accurate, DEPTH), *fitted_on(PUBLISHED["setup"]["jacobian_lens_prompts"])]
     for quantity, (point, half, token) in found.items():
         names = {"reference": quantity.reference, "contrast": quantity.contrast, "setting": quantity.setting}
         layer = LAYERS[quantity.layer] if isinstance(quantity.layer, str) else quantity.layer
@@ -152,3 +152,28 @@ def test_every_desk_claim_is_qualitative():
             kinds = {leaf.kind for leaf in leaves(claim.rule)}
             assert "within" not in kinds, name
             assert not claim.guards.checkpoints, name
+
+
+def test_no_verdict_is_set_by_the_sizes_of_a_run():
+    """A comparison of budgets, or the width of an interval, speaks of the paper at the paper's sizes only."""
+    setup = PUBLISHED["setup"]
+    for name, claim in CLAIMS.items():
+        guards, measured = claim.guards, leaves(claim.rule)
+        if claim.experiment == "costs":
+            assert claim.levels == ["paper"], name
+            assert guards.jacobian_prompts == setup["jacobian_lens_prompts"], name
+        elif any(isinstance(leaf, HalfWidthAtMost) for leaf in measured):
+            assert guards.min_clusters >= setup["test_sequences"] / 2, name
+
+
+@pytest.mark.parametrize(("prompts", "verdict_found"), [(8, "not testable"), (99, "not testable"), (100, "reproduced")])
+def test_the_cost_of_a_fit_is_compared_at_the_papers_number_of_prompts(prompts, verdict_found):
+    name = "lexframe_jacobian_fit_costs_more"
+    ratio = row("time_ratio", "jacobian_lens", 20.0, 1.0, experiment="costs", setting="wall")
+    case = Evidence("smollm3-3b", [ratio, *fitted_on(prompts)], PUBLISHED, experiment="costs")
+    found = judge(name, CLAIMS[name], [case], "paper")["checkpoints"][0]
+    assert found["verdict"] == verdict_found
+    if prompts < 100:
+        assert f"at least 100 prompts (here: {prompts})" in found["reason"]
+    at_desk = judge(name, CLAIMS[name], [case], "desk")["checkpoints"][0]
+    assert at_desk["verdict"] == "not testable"

@@ -178,27 +178,6 @@ def _of(number: int | Mapping[str, int], checkpoint: str) -> int:
     return number if isinstance(number, int) else number.get(checkpoint, number["default"])
 
 
-class Readings(Strict):
-    """Table 1 and figure 4: how close each reading is to the model's own output.
-
-    Of an order that is left out here or in an experiment, claims say that they are not testable.
-    """
-
-    orders: Orders = Field(description="orders of the reference frames")
-    sequences: ByCheckpoint = Field(description="test sequences; or by checkpoint, `default` standing for the others")
-    shard: Positive = Field(description="sequences per shard")
-    layers: Literal["all"] | list[Annotated[int, Field(ge=0)]] = Field(
-        description="layers to read, 0 the embedding and L the last block's output"
-    )
-
-    @model_validator(mode="after")
-    def _sorted(self) -> Readings:
-        _with_default("sequences", self.sequences)
-        if self.layers != "all":
-            _rising(self.layers, "`all`")
-        return self
-
-
 def _rising(layers: list[int], other: str) -> list[int]:
     """States and frames are paired in this order."""
     if not layers or sorted(set(layers)) != layers:
@@ -233,6 +212,25 @@ def chosen_layers(chosen: str | Every | Mapping[str, int] | list[int], depth: in
         if not 0 <= layer <= depth:
             raise LensproofError(f"layer {layer} is out of range: the model has layers 0 to {depth}")
     return sorted(set(chosen))
+
+
+class Readings(Strict):
+    """Table 1 and figure 4: how close each reading is to the model's own output.
+
+    Of an order that is left out here or in an experiment, claims say that they are not testable.
+    """
+
+    orders: Orders = Field(description="orders of the reference frames")
+    sequences: ByCheckpoint = Field(description="test sequences; or by checkpoint, `default` standing for the others")
+    shard: Positive = Field(description="sequences per shard")
+    layers: Layers = Field(
+        description="`all` (0 the embedding, L the last block's output), `{every: n}` (0, n, 2n, ... below L) or layers"
+    )
+
+    @model_validator(mode="after")
+    def _sorted(self) -> Readings:
+        _with_default("sequences", self.sequences)
+        return self
 
 
 class Sampled(Strict):
@@ -490,8 +488,7 @@ class Config(Strict):
                 raise ValueError(f"level is paper, but {name} is not one of the paper's checkpoints: set level to desk")
         _known("corpus", [self.corpus], self.registry.corpora)
         _by_checkpoint("readings.sequences", self.readings.sequences, self.registry.checkpoints)
-        if self.readings.layers != "all":
-            _layers("readings.layers", self.readings.layers, self)
+        _layers("readings.layers", self.readings.layers, self)
         for name, series in self.experiments.training.series.items():
             _known("experiments.training.series", [name], self.registry.checkpoints)
             _known(f"experiments.training.series.{name}", series, self.registry.checkpoints)
@@ -517,8 +514,7 @@ class Config(Strict):
             section, key = getattr(self.experiments, experiment), f"experiments.{experiment}"
             for name in ("sequences", "tokens"):
                 _by_checkpoint(f"{key}.{name}", getattr(section, name, None), self.registry.checkpoints)
-            if isinstance(section.layers, list):
-                _layers(f"{key}.layers", section.layers, self)
+            _layers(f"{key}.layers", section.layers, self)
         if self.jacobian_lens.skip + 2 > self.sequence_length:
             raise ValueError(
                 f"jacobian_lens.skip ({self.jacobian_lens.skip}) leaves no position of a sequence of "
@@ -550,13 +546,13 @@ def _by_checkpoint(key: str, number: Any, registry: Mapping[str, Any]) -> None:
         _known(key, set(number) - {"default"}, registry)
 
 
-def _layers(key: str, layers: list[int], config: Config) -> None:
+def _layers(key: str, chosen: str | Every | list[int], config: Config) -> None:
     for name in config.checkpoints:
         depth = config.registry.checkpoints[name].layers
-        for layer in layers:
+        for layer in chosen if isinstance(chosen, list) else ():
             if layer > depth:
                 raise ValueError(f"{key} names layer {layer}, but {name} has layers 0 to {depth}")
-        if not any(0 < layer < depth for layer in layers):
+        if chosen != "all" and not any(0 < layer < depth for layer in chosen_layers(chosen, depth)):
             raise ValueError(f"{key} names no layer between the embedding and the last of {name} (1 to {depth - 1})")
 
 

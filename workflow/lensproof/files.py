@@ -12,13 +12,13 @@ import errno
 import hashlib
 import json
 import os
-import shlex
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lensproof.errors import LensproofError
+from lensproof.presets import command_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,7 +97,7 @@ def damaged(path: str | Path, why: object, target: str | Path | None = None) -> 
 
 
 def _command(path: str | Path) -> str:
-    return f"`snakemake --cores 2 {shlex.quote(str(path))}`"
+    return f"`{command_for(path)}`"
 
 
 def read_json(path: str | Path, *keys: str) -> Any:

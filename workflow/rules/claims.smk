@@ -1,33 +1,45 @@
 # From estimates to verdicts. Each claim is a target: `snakemake --cores 2 claim_<id>`.
 
 CLAIMS = catalogue.inputs()
+TIED = " ".join(
+    f"--{'tied' if settings.registry.checkpoints[name].tied else 'untied'} {name}" for name in settings.checkpoints
+)
 
 
-rule judge:
-    """The verdict on one claim, with all that it rests on."""
-    input:
-        estimates=lambda wildcards: collect(
-            "results/estimates/{experiment}/{checkpoint}.parquet",
-            experiment=CLAIMS[wildcards.claim],  # the claim's own first, then those that its guards need
-            checkpoint=settings.checkpoints,
-        ),
-        claims="paper/published/claims.yaml",
-        published="paper/published/lexframe.yaml",
-    output:
-        "results/claims/{claim}.json",
-    log:
-        "results/logs/claims/{claim}.log",
-    conda:
-        "../../envs/lensproof.yaml"
-    params:
-        code=code_hash("judge"),
-        level=settings.level,
-        tied=" ".join(
-            f"--{'tied' if settings.registry.checkpoints[name].tied else 'untied'} {name}"
-            for name in settings.checkpoints
-        ),
-    shell:
-        "lensproof --log {log} judge {wildcards.claim} {input.estimates} --level {params.level} {params.tied} --out {output}"
+# Claims that need the same estimates are judged by one job: starting one takes longer than judging.
+for experiments, judged in catalogue.alike(CLAIMS).items():
+
+    rule:
+        name:
+            f"judge_{'_'.join(experiment.split('/')[1] for experiment in experiments)}"
+        input:
+            expand(
+                "results/estimates/{experiment}/{checkpoint}.parquet",
+                experiment=experiments,  # the claims' own first, then those that their rules and guards need
+                checkpoint=settings.checkpoints,
+            ),
+            claims="paper/published/claims.yaml",
+            published="paper/published/lexframe.yaml",
+        output:
+            expand("results/claims/{claim}.json", claim=judged),
+        log:
+            f"results/logs/claims/{'_'.join(experiment.split('/')[1] for experiment in experiments)}.log",
+        conda:
+            "../../envs/lensproof.yaml"
+        params:
+            code=code_hash("judge"),
+            claims=",".join(judged),
+            estimates=expand(
+                "results/estimates/{experiment}/{checkpoint}.parquet",
+                experiment=experiments,
+                checkpoint=settings.checkpoints,
+            ),
+            level=settings.level,
+            tied=TIED,
+            out=lambda wildcards, output: Path(output[0]).parent if len(output) > 1 else output[0],
+        shell:
+            "lensproof --log {log} judge {params.claims} {params.estimates} --level {params.level} {params.tied} "
+            "--out {params.out}"
 
 
 rule collect_claims:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
+from lensproof import presets
 from lensproof.claims import catalogue
 from lensproof.codehash import code_hash
 from lensproof.config import asked_for, chosen_layers, config_hash, validated
 from lensproof.errors import LensproofError
+from lensproof.files import write_json
 from lensproof.figures import catalogue as figures
 from lensproof.figures.catalogue import CLAIMS as CLAIMS_TABLE, FIGURES, TABLES
 from lensproof.experiments.catalogue import BESIDE, DERIVED, EXPERIMENTS
@@ -24,7 +26,7 @@ environment = {
     "LENSPROOF_NEEDS": json.dumps(asked_for(settings)),
     "PYTHONPATH": str(Path(workflow.basedir) / "workflow"),
     "LENSPROOF_CONFIG_HASH": config_hash(config),
-    "LENSPROOF_PRESET": settings.preset,
+    presets.VARIABLE: settings.preset,
 }
 exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
 prefix = f'set -euo pipefail; export {exports}; lensproof() {{ {shlex.quote(sys.executable)} -m lensproof "$@"; }};'
@@ -81,6 +83,16 @@ def share(shard, total, size):
     """First item of a shard and number of items in it, as flags."""
     first = int(shard) * size
     return f"--first {first} --count {min(size, total - first)}"
+
+
+def begin():
+    """Before the first job of a run: refuse to replace the results of another preset unless one was named, and leave
+    word of this one. Dry runs and all that builds nothing do not come here."""
+    named = workflow.config_settings.configfiles
+    if not named and "preset" not in workflow.config_settings.config:
+        if refusal := presets.refusal(settings.preset, sorted(workflow.dag_settings.targets)):
+            sys.exit(f"lensproof: {refusal}")
+    write_json(presets.RESULTS / presets.NAME, presets.mark(settings.preset, named))
 
 
 def summary():

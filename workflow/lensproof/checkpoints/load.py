@@ -12,6 +12,7 @@ import torch
 from lensproof.checkpoints.anatomy import take_apart
 from lensproof.errors import LensproofError
 from lensproof.files import damaged, read_json
+from lensproof.presets import command_for
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -150,6 +151,6 @@ def _existing(directory: str | Path) -> Path:
     directory = Path(directory)
     if not (directory / "config.json").is_file():
         raise LensproofError(
-            f"no checkpoint in {directory}: build it with `snakemake --cores 2 {directory}/checkpoint.json`"
+            f"no checkpoint in {directory}: build it with `{command_for(directory / 'checkpoint.json')}`"
         )
     return directory

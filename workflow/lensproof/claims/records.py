@@ -9,6 +9,7 @@ from typing import Any
 from lensproof.claims import catalogue
 from lensproof.errors import LensproofError
 from lensproof.files import read_json
+from lensproof.presets import command
 
 
 def record_path(results: Path, claim: str) -> Path:
@@ -25,7 +26,7 @@ def record(results: Path, claim: str, published: Path = catalogue.PUBLISHED) -> 
     catalogue.known(claim, published)
     path = record_path(results, claim)
     if not path.exists():
-        raise LensproofError(f"{claim} has not been judged yet: run `snakemake --cores 2 claim_{claim}`")
+        raise LensproofError(f"{claim} has not been judged yet: run `{command(f'claim_{claim}', results=results)}`")
     return read_json(path)
 
 
@@ -34,6 +35,11 @@ def records(results: Path, paper: str | None = None, published: Path = catalogue
     names = [name for name, of in catalogue.experiments(published).items() if paper in (None, of.split("/")[0])]
     paths = {name: record_path(results, name) for name in names}
     return {name: read_json(path) if path.exists() else None for name, path in paths.items()}
+
+
+def preset_of(record: dict[str, Any]) -> str | None:
+    """The preset that made the estimates of a record, several with commas, or None where none was recorded."""
+    return ", ".join(dict.fromkeys(case["preset"] for case in record["checkpoints"] if case["preset"])) or None
 
 
 def shortfalls(judged: dict[str, Any], expected: dict[str, list[str]]) -> Iterator[str]:
@@ -46,12 +52,13 @@ def shortfalls(judged: dict[str, Any], expected: dict[str, list[str]]) -> Iterat
         judged: from :func:`records`; at least one claim judged.
         expected: claim id -> the levels at which it should hold.
     """
-    level = next(record["level"] for record in judged.values() if record)
+    first = next(record for record in judged.values() if record)
+    level, preset = first["level"], preset_of(first)
     for name, record in judged.items():
         if level not in expected[name]:
             continue
         if record is None:
-            yield f"{name}: not run; build it with `snakemake --cores 2 claim_{name}`"
+            yield f"{name}: not run; build it with `{command(f'claim_{name}', preset=preset)}`"
             continue
         cases = record["checkpoints"]
         if all(case["verdict"] == "not testable" for case in cases):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
-from lensproof import options
+from lensproof import options, presets
 from lensproof.claims.catalogue import LEVELS, PUBLISHED
 
 
@@ -26,10 +27,11 @@ def command(records: tuple[Path, ...], level: str, published: Path, out: Path) -
     from lensproof.provenance import record
 
     judged = {item["claim"]: item for item in map(read_json, records)}
+    preset = os.environ.get(presets.VARIABLE)
     rows = []
     for name, claim in claims(published).items():
         item = judged.get(name)
-        rows += csv_rows(item) if item else [not_run(name, claim, load(claim.paper, published), level)]
+        rows += csv_rows(item) if item else [not_run(name, claim, load(claim.paper, published), level, preset)]
     with atomic(out) as temporary:
         pd.DataFrame(rows, columns=list(COLUMNS)).astype({"n": "Int64"}).to_csv(temporary, index=False)
     write_json(provenance_path(out), record("collect_claims", {path.stem: path for path in records}))

@@ -17,18 +17,22 @@ from lensproof.claims.catalogue import PUBLISHED
 def command(results: Path, published: Path) -> None:
     """Exit with status 1 and name every claim that claims.yaml expects at this run's level and that does not hold."""
     from lensproof.claims.models import claims
-    from lensproof.claims.records import records, shortfalls
+    from lensproof.claims.records import preset_of, records, shortfalls
     from lensproof.errors import LensproofError
+    from lensproof.presets import command as command_line
 
     judged = records(results, published=published)
     if not any(judged.values()):
-        raise LensproofError(f"no claim has been judged under {results}: run `snakemake --cores 2 claims`")
+        build = command_line("claims", results=results)
+        raise LensproofError(f"no claim has been judged under {results}: run `{build}`")
     expected = {name: claim.expected for name, claim in claims(published).items()}
     lines = list(shortfalls(judged, expected))
     for line in lines:
         click.echo(line)
     if lines:
         sys.exit(1)
-    level = next(item["level"] for item in judged.values() if item)
+    first = next(item for item in judged.values() if item)
+    level, preset = first["level"], preset_of(first)
     held = sum(level in levels for levels in expected.values())
-    click.echo(f"level {level}: all {held} claims expected to hold do" if held else f"level {level} expects no claim")
+    run = f"preset {preset}, level {level}" if preset else f"level {level}"
+    click.echo(f"{run}: all {held} claims expected to hold do" if held else f"{run} expects no claim")

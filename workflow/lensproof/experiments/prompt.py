@@ -20,6 +20,7 @@ from lensproof.frames import typical
 from lensproof.frames.flow import flow
 from lensproof.lenses import jacobian
 from lensproof.lenses.reading import likeliest
+from lensproof.presets import command_for
 from lensproof.progress import SOON, bar
 from lensproof.streams.trace import residuals
 
@@ -153,5 +154,5 @@ def _transport(
 
 def _built(path: Path) -> Path:
     if not path.is_file():
-        raise LensproofError(f"this lens needs {path}: build it with `snakemake --cores 2 {path}`")
+        raise LensproofError(f"this lens needs {path}: build it with `{command_for(path)}`")
     return path

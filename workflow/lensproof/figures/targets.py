@@ -17,6 +17,7 @@ import pandas as pd
 from lensproof.experiments.catalogue import DERIVED
 from lensproof.figures.catalogue import CLAIMS, FIGURES, TABLES, title
 from lensproof.files import read_benchmark
+from lensproof.presets import command
 
 OWN = {
     "directions": ("ridge_probe/{checkpoint}*.tsv",),
@@ -51,13 +52,13 @@ def tidy(benchmarks: Path, claims: pd.DataFrame, experiments: Mapping[str, str])
         for checkpoint in checkpoints if needed and CLAIMS not in needed else ():
             own = claims[(claims["checkpoint"] == checkpoint) & of.isin(needed)]
             files = [file for experiment in needed for file in _files(benchmarks, experiment, checkpoint)]
-            rows.append((name, title(name), f"snakemake --cores 2 lexframe_{name}", checkpoint, *_cost(files),
+            rows.append((name, title(name), command(f"lexframe_{name}"), checkpoint, *_cost(files),
                          _verdicts(own["verdict"])))  # fmt: skip
     for item, patterns in SHARED.items():
         for checkpoint in checkpoints:
             files = _matching(benchmarks, patterns, checkpoint)
             artifact = f"results/artifacts/{checkpoint}/{item.lower().replace(' ', '_')}.safetensors"
-            rows.append((item.lower().replace(" ", "_"), item, f"snakemake --cores 2 {artifact}", checkpoint,
+            rows.append((item.lower().replace(" ", "_"), item, command(artifact), checkpoint,
                          *_cost(files), ""))  # fmt: skip
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
