@@ -39,6 +39,9 @@ NEEDS = (
 ORDER1 = "lexframe_1"
 READINGS = ("lexframe_0", ORDER1)
 
+LARGE = 0.1
+"""As a share of the chosen way's value: a difference of as much whose interval leaves out 0 is called large."""
+
 Statistic = Callable[[Sample, pd.DataFrame], Mapping[str, ByLayer]]
 
 
@@ -133,6 +136,12 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     exit_rows = _exit_rows(pd.concat([order1, model]), **settings)
     table = finish(sample, "sensitivity", itertools.chain(_rows(sample, found), exit_rows))
     return pd.concat([table, _by_sequence(order1, **settings)], ignore_index=True)
+
+
+def large(difference: Mapping[str, Any], chosen: float) -> bool:
+    """Whether a difference (a row with ``point``, ``lo``, ``hi``) is large beside the chosen way's value."""
+    away = difference["lo"] > 0 or difference["hi"] < 0
+    return bool(away and abs(difference["point"]) >= LARGE * abs(chosen))
 
 
 def _variants(observations: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
