@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from lensproof.figures.catalogue import title
+
 OTHERWISE = "Layers and states are not those of Table 1, and so the numbers are others."
 
 
@@ -30,6 +32,18 @@ def said(rows: pd.DataFrame, titles: Mapping[str, str] | None = None) -> dict[st
         "level": f"{rows['level'].iloc[0]:.0%}",
     }
     return found | ({"resamples": f"{rows['resamples'].iloc[0]:,}"} if "resamples" in rows else {})
+
+
+def of_figure(name: str, text: str, rows: pd.DataFrame, titles: Mapping[str, str] | None = None) -> str:
+    """A figure's caption as Markdown.
+
+    Args:
+        name: of the figure, ``fig4``.
+        text: its caption, with what :func:`said` knows in braces.
+        rows: the estimates that it shows, none for a drawing.
+        titles: checkpoint -> name to show.
+    """
+    return f"**{title(name)}.** {text.format(**said(rows, titles)) if len(rows) else text}\n"
 
 
 def _told(values: Mapping[str, str], titles: Mapping[str, str]) -> str:
