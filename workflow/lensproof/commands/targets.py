@@ -18,13 +18,13 @@ from lensproof.claims.catalogue import PUBLISHED
 @options.out(".csv", ".md")
 def command(claims: Path, benchmarks: Path, title: tuple[str, ...], published: Path, out: Path) -> None:
     """Gather benchmark files and the verdicts in CLAIMS (results/claims.csv): OUT as .csv, and .md made from it."""
-    from lensproof.claims.catalogue import experiments
+    from lensproof.claims.catalogue import load
     from lensproof.figures import targets
     from lensproof.figures.names import titles
     from lensproof.files import atomic, provenance_path, read_table, write_json, write_text
     from lensproof.provenance import record
 
-    table = targets.tidy(benchmarks, read_table(claims), experiments(published))
+    table = targets.tidy(benchmarks, read_table(claims), load("claims", published)["claims"])
     with atomic(out.with_suffix(".csv")) as temporary:
         table.to_csv(temporary, index=False)
     write_text(out.with_suffix(".md"), targets.markdown(table, titles(title)) + "\n")
