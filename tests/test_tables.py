@@ -22,6 +22,7 @@ from lensproof.claims.models import claims
 from lensproof.claims.verdicts import evidence
 from lensproof.config import validated
 from lensproof.errors import LensproofError
+from lensproof.experiments import sensitivity as sensitivity_experiment
 from lensproof.figures import catalogue as figures
 from lensproof.figures import (
     lexframe_costs,
@@ -37,6 +38,7 @@ from lensproof.figures import (
 from lensproof.figures.names import MEASURES, SETTINGS, measure_title, method_title, setting_title, stated_title
 from lensproof.figures.tables import EMPTY, NO_INTERVAL, NO_WIDTH, THEIRS, escape, interval
 from lensproof.files import read_json, write_parquet
+from lensproof.statistics import sensitivity
 from lensproof.statistics.examples import estimate as estimate_examples
 from lensproof.statistics.methods import FIXED, NATIVE
 from lensproof.statistics.sensitivity import large
@@ -264,6 +266,14 @@ def test_every_variant_of_an_open_point_is_called_something():
     for point in catalogue.load("open_points")["lexframe"].values():
         for variant in point.get("sensitivity", ()):
             assert variant in SETTINGS
+
+
+def test_every_variant_but_the_layers_of_the_mean_is_an_open_point():
+    """What the modules of the experiment and of its statistics say that they vary."""
+    said = f"{sensitivity_experiment.__doc__} {sensitivity.__doc__}"
+    variants = {name for name in SETTINGS if f"``{name}``" in said}
+    points = catalogue.load("open_points")["lexframe"].values()
+    assert variants - {variant for point in points for variant in point.get("sensitivity", ())} == {"layers_0_and_L"}
 
 
 @pytest.mark.parametrize("path", sorted({path for entry in catalogue.load("claims")["claims"].values()

@@ -19,10 +19,11 @@ DIFFERENCE = ("difference", "difference_lo", "difference_hi", "large")
 """Columns besides those of every table: the variant less the chosen way, and whether that is large."""
 MARK = "*"
 CAPTION = (
-    "Each open point of the method (table of open points) decided otherwise, beside what was chosen, on the same "
-    "documents: means over {layers}, those with layers 0 and L over these too, or numbers of all observed layers "
-    f"(Skipped), with {{level}} bootstrap intervals over {{documents}}; differences are paired. {OTHERWISE} {MARK}: "
-    f"large, a difference of at least {LARGE:.0%} of the chosen way's value whose interval leaves out 0: {{large}}."
+    "Each open point of the method (table of open points), and the layers of the mean, decided otherwise, beside "
+    "what was chosen, on the same documents: means over {layers}, those with layers 0 and L over these too, or "
+    "numbers of all observed layers (Skipped), with {level} bootstrap intervals over {documents}; differences "
+    f"are paired. {OTHERWISE} {MARK}: large, a difference of at least {LARGE:.0%} of the chosen way's value whose "
+    "interval leaves out 0: {large}."
 )
 ABSENT = {"bos": "the model uses no such token"}
 """Variant -> why a checkpoint may not have it."""
