@@ -190,5 +190,5 @@ def test_lengths_that_do_not_divide_are_refused(root):
 
     config = yaml.safe_load((root / "config.yaml").read_text())
     config["experiments"]["long_context"]["long"] = 1000
-    with pytest.raises(LensproofError, match="not a multiple of 128"):
+    with pytest.raises(LensproofError, match="must be a multiple of sequence_length .128."):
         validated(json.loads(json.dumps(config)))
