@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
-from pydantic_core import ErrorDetails
 
 from lensproof.errors import LensproofError
 
@@ -599,7 +598,7 @@ def explain(error: ValidationError, given: Any) -> str:
     return f"{key}: {message}{shown}" if key else message
 
 
-def _key(item: ErrorDetails, given: Any) -> str:
+def _key(item: Mapping[str, Any], given: Any) -> str:
     """Where it stands in ``given``: pydantic's own names of the kinds that a value may be of are left out."""
     path = []
     for part in item["loc"]:
@@ -623,7 +622,7 @@ _WORDS = {
 """Pydantic's words -> ours."""
 
 
-def _message(item: ErrorDetails) -> str:
+def _message(item: Mapping[str, Any]) -> str:
     message = item["msg"].removeprefix("Value error, ")
     for theirs, ours in _WORDS.items():
         message = re.sub(theirs, ours, message)
