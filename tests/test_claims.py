@@ -617,7 +617,7 @@ def run(tmp_path_factory) -> Path:
     judged = [name for name in JUDGED if name != "lexframe_table1_intervals"]
     script = (
         "import sys; from lensproof.cli import cli\n"
-        f"cli.main(['judge', {','.join(judged)!r}, *{files!r}, *{flags!r}, '--out', 'results/claims'], "
+        f"cli.main(['judge', {','.join(judged)!r}, *{files!r}, *{flags!r}, '--into', 'results/claims'], "
         "standalone_mode=False)\n"
         "assert 'torch' not in sys.modules, 'torch was imported'\n"
     )
