@@ -18,7 +18,8 @@ presets := desk $(sort $(patsubst workflow/presets/%.yaml,%,$(wildcard workflow/
 ifneq ($(words $(SIZE)) $(filter $(presets),$(SIZE)),1 $(SIZE))
 $(error there is no preset $(SIZE): SIZE is one of $(presets))
 endif
-preset := $(if $(filter-out desk,$(SIZE)),--configfile workflow/presets/$(SIZE).yaml)
+# Named even where it is the default: results of another preset are then replaced without a question.
+preset := $(if $(filter-out desk,$(SIZE)),--configfile workflow/presets/$(SIZE).yaml,--config preset=desk)
 snakemake := sh workflow/alone.sh $(preset)
 for_peers := results/checkpoints/smollm2-135m/checkpoint.json results/sequences/smollm2-135m/lee.parquet
 

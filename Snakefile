@@ -33,5 +33,9 @@ rule all:
         expand(rules.targets.output, paper=PAPERS),
 
 
+onstart:
+    begin()
+
+
 onsuccess:
     print(summary())

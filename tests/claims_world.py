@@ -38,13 +38,20 @@ def row(measure="kl", method="lexframe_1", point=0.0, half=0.0, **more) -> dict[
     """A row of estimates around ``point``."""
     names = {"checkpoint": "toy", "experiment": "readings", "reference": None, "contrast": None, "setting": None}
     sample = {"n": 640, "clusters": 64, "layers": 7, "resamples": 1000, "level": 0.95, "seed": 0, "unit": "nats"}
-    ends = {"lo": point - half, "hi": point + half, "numerator": math.nan, "layer": None}
+    ends = {"lo": point - half, "hi": point + half, "numerator": math.nan, "layer": None, "over": "1, 2, ..., 7"}
     return {**names, **sample, **ends, "measure": measure, "method": method, "point": point, **more}
 
 
 def accuracy(point: float, depth: int) -> dict[str, Any]:
     """How often the model itself is right, which also says how many layers it has."""
     return row("accuracy", "model", point, 0.005, layer=depth)
+
+
+def fitted_on(prompts: int, seconds: float = 3.0) -> list[dict[str, Any]]:
+    """What a Jacobian lens cost, in all and for each of its prompts."""
+    about = {"experiment": "costs", "unit": "seconds", "method": "jacobian_lens", "layers": 1}
+    costs = {"seconds": prompts * seconds, "seconds_per_item": seconds}
+    return [row(measure, point=point, half=HALF, **about) for measure, point in costs.items()]
 
 
 # -- what a rule asks for
@@ -277,7 +284,7 @@ def paper_rows(published: Mapping[str, Any], checkpoint: str, half: float = HALF
         add("examples", "probability", "lexframe_1", 0.5, **about)
     ratio = text["jacobian_fit_over_calibrate_and_read_orders_0_to_2"]
     add("costs", "time_ratio", "jacobian_lens", ratio, setting="wall")
-    return rows
+    return [*rows, *fitted_on(published["setup"]["jacobian_lens_prompts"])]
 
 
 def gathered_rows(published: Mapping[str, Any], checkpoint: str, half: float = HALF) -> list[dict]:

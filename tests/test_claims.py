@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from synthetic import observations, paper_like
 
 from lensproof.claims import catalogue
 from lensproof.claims.entry import chain, entry
-from lensproof.claims.evidence import Evidence, Quantity, number
+from lensproof.claims.evidence import Evidence, Quantity, layer_words, number
 from lensproof.claims.guards import check
 from lensproof.claims.models import claims, schema
 from lensproof.claims.published import values
@@ -293,6 +294,76 @@ def test_numbers_have_three_digits_that_matter():
     ]  # fmt: skip
 
 
+# -- what an estimate is over
+
+
+def by_layer(points, half=0.01, **about):
+    """A quantity at layers 0, 2, 4, 6 and 8 of eight, and its mean over those in between."""
+    mean = sum(points[1:4]) / 3
+    rows = [row(point=point, half=half, layer=2 * place, layers=1, **about) for place, point in enumerate(points)]
+    return [*rows, row(point=mean, half=half, layers=3, **about)]
+
+
+def test_the_layers_behind_an_estimate():
+    found = case(
+        *by_layer([9, 1, 2, 3, 9]), *by_layer([9, 2, 2, 2, 9], method="lexframe_0"), difference(-1, 0.1, layers=3)
+    )
+    assert found.layers(Quantity(**OWN)) == [2, 4, 6]
+    assert found.layers(Quantity(**OWN, layer=8)) == [8]
+    assert found.layers(Quantity(**DIFFERENCE)) == [2, 4, 6]  # those of what is compared
+    assert {layer: at.point for layer, at in found.behind(Quantity(**OWN)).items()} == {2: 1, 4: 2, 6: 3}
+    assert found.behind(Quantity(**DIFFERENCE)) == found.behind(Quantity(**OWN, layer=8)) == {}
+    uneven = case(row(point=1.0, layers=7), row(point=1.0, layer=2, layers=1))
+    assert uneven.layers(Quantity(**OWN)) == []  # seven layers, of which one is known: nothing is made up
+
+
+@pytest.mark.parametrize(
+    ("points", "verdict", "words"),
+    [
+        ([0, 0.9, 0.8, 0.7, 0], "reproduced", None),
+        ([0, 0.9, 0.9, 0.1, 0], "reproduced", "by layer 0.100 to 0.900, contradicted at 1 of 3"),
+        ([0, 0.1, 0.2, 1.0, 0], "contradicted", "by layer 0.100 to 1.00, reproduced at 1 of 3"),
+        ([1, 0.1, 0.2, 0.3, 1], "contradicted", None),  # neither the embedding nor the last layer is in the mean
+        ([0, 0.0, 0.5, 1.0, 0], "inconclusive", "by layer 0 to 1.00, reproduced at 1 of 3 and contradicted at 1 of 3"),
+        ([0, 0.5, 0.5, 0.5, 0], "inconclusive", None),
+    ],
+)
+def test_a_mean_says_where_single_layers_decide_against_it(points, verdict, words):
+    rule = {"kind": "at_least", "quantity": OWN, "value": 0.5}
+    decisive = decide(rule, *by_layer(points)).decisive
+    assert (decisive.verdict, decisive.apart or None) == (verdict, words)
+    assert decisive.reason.endswith(words or decisive.reason[-5:])
+    assert decisive.layers == (2, 4, 6)
+    opposite = decide({**rule, "kind": "at_most"}, *by_layer(points)).decisive
+    assert bool(opposite.apart) == bool(words)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"kind": "half_width_at_most", "quantity": OWN, "published": "lexframe.intervals.kl_max_share_of_value"},
+        {"kind": "identity", "quantity": OWN, "value": 0, "tolerance": 1.0},
+    ],
+)
+def test_width_and_rounding_are_asked_of_the_mean_alone(rule):
+    assert not decide(rule, *by_layer([0, -9, 0, 9, 0])).decisive.apart
+
+
+@pytest.mark.parametrize(
+    ("layers", "words"),
+    [
+        ([], ""),
+        ([15], "15"),
+        ([6, 12], "6, 12"),
+        (range(1, 30), "1 to 29"),
+        ([3, 6, 9, 12], "3 to 12 by 3"),
+        ([1, 2, 4], "1, 2, 4"),
+    ],
+)
+def test_layers_in_words(layers, words):
+    assert layer_words(list(layers)) == words
+
+
 # -- guards
 
 
@@ -370,6 +441,9 @@ def test_the_catalogue_names_what_each_claim_needs():
         "lexframe/readings", "lexframe/substitution", "lexframe/composition"
     ]  # fmt: skip
     assert needed["lexframe_cost_values"] == ["lexframe/costs"]
+    alike = catalogue.alike(needed)
+    assert sorted(name for group in alike.values() for name in group) == sorted(CLAIMS)
+    assert all(tuple(needed[name]) == experiments for experiments, group in alike.items() for name in group)
     for name, claim in CLAIMS.items():
         assert needed[name][0] == own[name] == f"{claim.paper}/{claim.experiment}"
 
@@ -532,12 +606,12 @@ def test_a_changed_observation_leaves_the_estimates_only(traced):
 # -- commands, end to end on made-up observations
 
 
-def lensproof(*arguments, cwd=None) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "lensproof", *map(str, arguments)], capture_output=True, text=True, cwd=cwd
-    )
+def lensproof(*arguments, cwd=None, **environment) -> subprocess.CompletedProcess:
+    line = [sys.executable, "-m", "lensproof", *map(str, arguments)]
+    return subprocess.run(line, capture_output=True, text=True, cwd=cwd, env=os.environ | environment)
 
 
+SMALL = "snakemake --cores 2 --configfile workflow/presets/small.yaml --"
 GATED = ("--published", "published")
 """As if the claims on readings were all."""
 JUDGED = [name for name, experiments in catalogue.inputs().items() if experiments == ["lexframe/readings"]]
@@ -557,14 +631,14 @@ def run(tmp_path_factory) -> Path:
         reads_input = (trials["method"] == "logit_lens") & (trials["layer"] == 0)
         write_parquet(shard, trials.assign(reads_input=reads_input), {})
         files.append(f"results/estimates/lexframe/readings/{checkpoint}.parquet")
-        done = lensproof("estimate", "readings", shard.relative_to(folder), "--out", files[-1], cwd=folder)
+        made = {"LENSPROOF_PRESET": "small"}  # as a run's jobs have it
+        done = lensproof("estimate", "readings", shard.relative_to(folder), "--out", files[-1], cwd=folder, **made)
         assert done.returncode == 0, done.stderr
     flags = ["--level", "desk", "--tied", "tied-toy", "--untied", "untied-toy"]
     judged = [name for name in JUDGED if name != "lexframe_table1_intervals"]
     script = (
         "import sys; from lensproof.cli import cli\n"
-        f"for name in {judged!r}:\n"
-        f"    cli.main(['judge', name, *{files!r}, *{flags!r}, '--out', 'results/claims/' + name + '.json'], "
+        f"cli.main(['judge', {','.join(judged)!r}, *{files!r}, *{flags!r}, '--into', 'results/claims'], "
         "standalone_mode=False)\n"
         "assert 'torch' not in sys.modules, 'torch was imported'\n"
     )
@@ -598,9 +672,13 @@ def test_a_record_holds_what_a_reviewer_needs(run):
         "layer-mean KL of lexframe_0", "layer-mean KL of lexframe_1"
     ]  # fmt: skip
     assert [item["command"] for item in tied["inputs"]] == [
-        "snakemake --cores 2 results/estimates/lexframe/readings/tied-toy.parquet",
-        "snakemake --cores 2 results/observations/lexframe/readings/tied-toy/shard_000.parquet",
+        f"{SMALL} results/estimates/lexframe/readings/tied-toy.parquet",
+        f"{SMALL} results/observations/lexframe/readings/tied-toy/shard_000.parquet",
     ]
+    assert (tied["preset"], found["level"]) == ("small", "desk")
+    assert tied["layers"] == list(range(1, tied["estimate"]["layers"] + 1))
+    assert [part["by_layer"] for part in tied["parts"]] == [[]]  # a ratio of means has no value at a layer
+    assert [item["layer"] for item in tied["values"][0]["by_layer"]] == tied["layers"]
     assert found["provenance"]["step"] == "judge"
 
 
@@ -611,6 +689,8 @@ def test_the_table_has_a_row_for_each_claim_and_checkpoint(run, root):
     verdicts = table.set_index(["claim", "checkpoint"])["verdict"]
     assert verdicts["lexframe_tied_logit_lens_worse", "tied-toy"] == "reproduced"
     assert verdicts["lexframe_tied_logit_lens_worse", "untied-toy"] == "not testable"
+    assert set(table["preset"].dropna()) == {"small"}
+    assert set(table.loc[table["claim"] == "lexframe_order1_top1", "layers"].str.split().str[0]) == {"1"}
     absent = table[table["claim"] == "lexframe_table1_intervals"].iloc[0]
     assert (absent["verdict"], absent["reason"]) == (
         "not run", "build it with `snakemake --cores 2 claim_lexframe_table1_intervals`"
@@ -625,6 +705,8 @@ def test_claims_shows_each_on_one_line(run):
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) <= len(CLAIMS) + 6
+    assert lines[0].strip() == "Claims (preset: small; level: desk)"
+    assert re.search(r"\] \(\d+ layers", next(line for line in lines if "lexframe_order1_top1 " in line))
     for name in CLAIMS:
         assert sum(line.split(maxsplit=1)[:1] == [name] for line in lines) == 1
     assert "not run" in next(line for line in lines if "lexframe_table1_intervals" in line)
@@ -639,9 +721,11 @@ def test_claim_shows_a_page(run):
     for text in (
         CLAIMS["lexframe_order0_beats_lenses"].statement,
         "table1.lexframe_0.kl 0.87 (smollm3-3b), 0.93 (olmo3-7b)",
-        "tied-toy: reproduced (desk, from observations)",
+        "tied-toy: reproduced (preset small, desk, from observations)",
         "guard passed: at least 5 documents (here: 12)",
-        "snakemake --cores 2 results/estimates/lexframe/readings/untied-toy.parquet",
+        f"{SMALL} results/estimates/lexframe/readings/untied-toy.parquet",
+        "layers 1 to",
+        "by layer",
     ):
         assert text in page
 
@@ -665,11 +749,25 @@ def test_bad_input_is_one_line(run):
     shard = "results/observations/lexframe/readings/tied-toy/shard_000.parquet"
     one_line(lensproof("judge", "lexframe_order1_top1", shard, *command[3:], cwd=run), "the estimates lack")
     assert not (run / "out.json").exists()
+    two = [
+        "judge",
+        "lexframe_order1_top1,lexframe_order1_halves_order0_kl",
+        estimates,
+        "--level",
+        "desk",
+        "--tied",
+        "tied-toy",
+    ]
+    for where in (["--out", "out.json"], [], ["--out", "out.json", "--into", "records"]):
+        one_line(lensproof(*two, *where, cwd=run), "--out FILE", "--into FOLDER")
+    assert not (run / "out.json").exists()
+    assert not (run / "records").exists()
 
 
 def test_verify_names_each_claim_that_falls_short(run, tmp_path):
     done = lensproof("verify", *GATED, cwd=run)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("preset small, level desk: all ")
     copy = tmp_path / "results"
     for path in (run / "results/claims").glob("*.json"):
         write_json(copy / "claims" / path.name, read_json(path))
@@ -681,7 +779,7 @@ def test_verify_names_each_claim_that_falls_short(run, tmp_path):
     done = lensproof("verify", *GATED, "--results", copy, cwd=run)
     assert done.returncode == 1
     assert done.stdout.splitlines() == [
-        "lexframe_kl_falls_with_order: not run; build it with `snakemake --cores 2 claim_lexframe_kl_falls_with_order`",
+        f"lexframe_kl_falls_with_order: not run; build it with `{SMALL} claim_lexframe_kl_falls_with_order`",
         "lexframe_order1_top1: inconclusive on untied-toy; the interval does not decide",
     ]
 

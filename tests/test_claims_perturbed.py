@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from claims_world import HALF, Asked, Made, accuracy, answered, asks, leaves, paper_evidence, row, spoils
+from claims_world import (
+    HALF,
+    Asked,
+    Made,
+    accuracy,
+    answered,
+    asks,
+    fitted_on,
+    leaves,
+    paper_evidence,
+    row,
+    spoils,
+)
 
 from lensproof.claims import catalogue
 from lensproof.claims.catalogue import VISIBILITY
@@ -60,7 +72,7 @@ def guarded(claim: Claim, accuracies: tuple[float, float] = (0.9, 0.9)) -> dict[
 
 def verdict(claim: Claim, found: dict[Quantity, Made], level: str, accurate: float = 0.4) -> str:
     """The verdict on as many checkpoints as the claim needs, all alike."""
-    rows = [accuracy(accurate, DEPTH)]
+    rows = [accuracy(accurate, DEPTH), *fitted_on(PUBLISHED["lexframe"]["setup"]["jacobian_lens_prompts"])]
     own = {_of(name, name.experiment or claim.experiment): made for name, made in found.items()}
     for quantity, (point, half, token) in {**guarded(claim), **own}.items():
         names = {"reference": quantity.reference, "contrast": quantity.contrast, "setting": quantity.setting}
@@ -171,6 +183,7 @@ SILENT = {
     "lexframe_lenses_below_fixed_direction_ceiling", "lexframe_lens_through_norm_below_ceiling",
     "lexframe_lenses_near_native_only_late", "lexframe_order1_direction_gap_in_low_layers",
     "lexframe_order2_direction_nearer", "lexframe_readouts_outside_leading_subspaces",
+    "lexframe_leading_subspaces_hold_less_than_chance",
     "lexframe_fixed_maps_do_not_decompose", "lexframe_transported_state_decomposes",
     "lexframe_native_difference_is_the_ablation", "lexframe_smollm3_plateau", "lexframe_olmo3_no_plateau",
     "lexframe_plateau_appears_late_in_training", "lexframe_long_context_error_grows",
@@ -204,3 +217,28 @@ def test_every_desk_claim_is_qualitative():
             kinds = {leaf.kind for leaf in leaves(claim.rule)}
             assert "within" not in kinds, name
             assert not claim.guards.checkpoints, name
+
+
+def test_no_verdict_is_set_by_the_sizes_of_a_run():
+    """A comparison of budgets, or the width of an interval, speaks of the paper at the paper's sizes only."""
+    setup = PUBLISHED["lexframe"]["setup"]
+    for name, claim in CLAIMS.items():
+        guards, measured = claim.guards, leaves(claim.rule)
+        if claim.experiment == "costs":
+            assert claim.levels == ["paper"], name
+            assert guards.jacobian_prompts == setup["jacobian_lens_prompts"], name
+        elif any(isinstance(leaf, HalfWidthAtMost) for leaf in measured):
+            assert guards.min_clusters >= setup["test_sequences"] / 2, name
+
+
+@pytest.mark.parametrize(("prompts", "verdict_found"), [(8, "not testable"), (99, "not testable"), (100, "reproduced")])
+def test_the_cost_of_a_fit_is_compared_at_the_papers_number_of_prompts(prompts, verdict_found):
+    name = "lexframe_jacobian_fit_costs_more"
+    ratio = row("time_ratio", "jacobian_lens", 20.0, 1.0, experiment="costs", setting="wall")
+    case = Evidence("smollm3-3b", [ratio, *fitted_on(prompts)], PUBLISHED["lexframe"], experiment="costs")
+    found = judge(name, CLAIMS[name], [case], "paper")["checkpoints"][0]
+    assert found["verdict"] == verdict_found
+    if prompts < 100:
+        assert f"at least 100 prompts (here: {prompts})" in found["reason"]
+    at_desk = judge(name, CLAIMS[name], [case], "desk")["checkpoints"][0]
+    assert at_desk["verdict"] == "not testable"

@@ -283,10 +283,11 @@ def test_unknown_size_is_one_line_before_any_work(project: Project, size: str) -
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([], ["--cores", "all", "--"]),
-        (["SIZE=desk", "CORES=1"], ["--cores", "1", "--"]),
+        # The default too is named, so that results of another preset are replaced without a question.
+        ([], ["--config", "preset=desk", "--cores", "all", "--"]),
+        (["SIZE=desk", "CORES=1"], ["--config", "preset=desk", "--cores", "1", "--"]),
         (["SIZE=small"], ["--configfile", "workflow/presets/small.yaml", "--cores", "all", "--"]),
-        (["TARGETS=a b"], ["--cores", "all", "--", "a", "b"]),
+        (["TARGETS=a b"], ["--config", "preset=desk", "--cores", "all", "--", "a", "b"]),
     ],
 )
 def test_reproduce_runs_snakemake_on_the_preset(ready: Project, arguments: list[str], expected: list[str]) -> None:

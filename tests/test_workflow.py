@@ -11,7 +11,8 @@ import time
 
 import pytest
 
-from lensproof.files import read_safetensors
+from lensproof import presets
+from lensproof.files import provenance_path, read_json, read_safetensors, write_json
 
 SMOKE = ("--configfile", "workflow/presets/smoke.yaml")
 
@@ -51,6 +52,7 @@ def test_the_dag_is_built_without_anything_heavy(root, folder):
     [
         ("readngs=1", "unknown key readngs"),
         ("calibration={sequences: many}", "calibration.sequences"),
+        ("readings={sequences: many}", "readings.sequences: should be a whole number or a mapping (it is 'many')"),
         ("readings={layers: [40]}", "readings.layers names layer 40, but smollm2-135m has layers 0 to 30"),
     ],
 )
@@ -98,8 +100,70 @@ def test_a_model_that_only_gathered_runs_has_a_lens_of_the_band(root, folder):
 def test_a_corpus_shorter_than_asked_stops_before_any_long_step(root, folder):
     done = snakemake(root, folder, *SMOKE, "--config", "calibration={sequences: 5000}")
     assert done.returncode != 0
-    assert "config: calibration.sequences asks for 5000 sequences" in done.stderr + done.stdout
+    # What another failure says must be seen whole, and Snakemake says much.
+    said = [line for line in done.stderr.splitlines() if any(word in line for word in ("rror", "lensproof: ", "exit"))]
+    assert any("config: calibration.sequences asks for 5000 sequences" in line for line in said), "\n".join(said)
     assert not (folder / "results" / "artifacts").exists()
+
+
+def test_a_finished_run_names_only_what_there_is(root, folder):
+    done = snakemake(root, folder, *SMOKE, "--", "results/checkpoints/tiny-llama/checkpoint.json")
+    assert done.returncode == 0, done.stderr
+    assert (folder / "results/checkpoints/tiny-llama/checkpoint.json").is_file()
+    assert "claims" not in done.stdout + done.stderr
+    assert "results/figures" not in done.stdout
+
+
+FIGURE = "results/figures/lexframe/fig3.pdf"
+"""Drawn from nothing, in a second."""
+
+
+@pytest.fixture
+def of_smoke(folder):
+    """A folder whose results another preset than the default made."""
+    write_json(folder / "results/preset.json", presets.mark("smoke", [folder / "workflow/presets/smoke.yaml"]))
+    return folder
+
+
+def test_a_run_without_a_preset_does_not_replace_results_of_another(root, of_smoke):
+    done = snakemake(root, of_smoke, FIGURE)
+    assert done.returncode == 1
+    lines = [line for line in done.stderr.splitlines() if line.startswith("lensproof: ")]
+    assert len(lines) == 1
+    assert "results of the preset smoke" in lines[0]
+    assert f"workflow/presets/smoke.yaml -- {FIGURE}`" in lines[0]
+    assert f"`snakemake --cores 2 --config preset=desk -- {FIGURE}` or `make reproduce`" in lines[0]
+    assert "Traceback" not in done.stderr
+    assert not (of_smoke / "results/figures").exists()
+    assert presets.made(of_smoke / "results")["preset"] == "smoke"
+    again = snakemake(root, of_smoke, "--config", "preset=desk", "--", FIGURE)
+    assert again.returncode == 0, again.stderr  # nothing was left locked
+    assert presets.made(of_smoke / "results") == {"preset": "desk", "files": []}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--dry-run"], ["--list-target-rules"], ["--unlock"], ["--summary"]],
+    ids=" ".join,
+)
+def test_what_builds_nothing_is_not_hindered(root, of_smoke, arguments):
+    done = snakemake(root, of_smoke, *arguments, *([] if arguments == ["--list-target-rules"] else ["--", FIGURE]))
+    assert done.returncode == 0, done.stderr
+    assert "lensproof: " not in done.stderr
+    assert presets.made(of_smoke / "results")["preset"] == "smoke"
+
+
+def test_a_named_preset_goes_on_and_is_remembered(root, folder):
+    assert snakemake(root, folder, *SMOKE, "--", FIGURE).returncode == 0
+    found = presets.made(folder / "results")
+    assert found == {"preset": "smoke", "files": ["workflow/presets/smoke.yaml"]}
+    # Naming the default changes nothing that a job depends on.
+    assert snakemake(root, folder, "--config", "preset=desk", "--force", "--", FIGURE).returncode == 0
+    config = read_json(provenance_path(folder / FIGURE))["config"]
+    plan = snakemake(root, folder, "--dry-run", FIGURE)
+    assert "Nothing to be done" in plan.stderr + plan.stdout
+    assert snakemake(root, folder, "--force", FIGURE).returncode == 0
+    assert read_json(provenance_path(folder / FIGURE))["config"] == config
 
 
 @pytest.mark.slow

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import lensproof
+from lensproof import presets
 from lensproof.codehash import code_hash
 
 CONFIG_HASH_VARIABLE = "LENSPROOF_CONFIG_HASH"
-PRESET_VARIABLE = "LENSPROOF_PRESET"
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "pyarrow", "safetensors", "snakemake")
 
 _started = time.perf_counter()
@@ -45,7 +45,7 @@ def record(
         "step": step,
         "code": code_hash(step, *modules),
         "config": os.environ.get(CONFIG_HASH_VARIABLE),
-        "preset": os.environ.get(PRESET_VARIABLE),
+        "preset": os.environ.get(presets.VARIABLE),
         "inputs": {name: {"path": str(path), "sha256": sha256(path)} for name, path in (inputs or {}).items()},
         "settings": settings,
         "libraries": {"python": platform.python_version(), **_versions()},

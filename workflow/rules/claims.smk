@@ -1,28 +1,38 @@
 # From estimates to verdicts. Each claim is a target: `snakemake --cores 2 claim_<id>`.
 
+# Claims that need the same estimates are judged by one job: starting one takes longer than judging.
+for experiments, judged in catalogue.alike(CLAIMS).items():
 
-rule judge:
-    """The verdict on one claim, with all that it rests on."""
-    input:
-        estimates=lambda wildcards: collect(
-            "results/estimates/{experiment}/{checkpoint}.parquet",
-            experiment=CLAIMS[wildcards.claim],  # the claim's own first, then those that its guards need
-            checkpoint=CHECKPOINTS[paper_of(wildcards.claim)],
-        ),
-        claims="paper/published/claims.yaml",
-        published=lambda wildcards: f"paper/published/{paper_of(wildcards.claim)}.yaml",
-    output:
-        "results/claims/{claim}.json",
-    log:
-        "results/logs/claims/{claim}.log",
-    conda:
-        "../../envs/lensproof.yaml"
-    params:
-        code=code_hash("judge"),
-        level=settings.level,
-        facts=lambda wildcards: facts(wildcards.claim),
-    shell:
-        "lensproof --log {log} judge {wildcards.claim} {input.estimates} --level {params.level} {params.facts} --out {output}"
+    rule:
+        name:
+            f"judge_{'_'.join(experiment.split('/')[1] for experiment in experiments)}"
+        input:
+            expand(
+                "results/estimates/{experiment}/{checkpoint}.parquet",
+                experiment=experiments,  # the claims' own first, then those that their rules and guards need
+                checkpoint=CHECKPOINTS[paper_of(judged[0])],
+            ),
+            claims="paper/published/claims.yaml",
+            published=f"paper/published/{paper_of(judged[0])}.yaml",
+        output:
+            expand("results/claims/{claim}.json", claim=judged),
+        log:
+            f"results/logs/claims/{'_'.join(experiment.split('/')[1] for experiment in experiments)}.log",
+        conda:
+            "../../envs/lensproof.yaml"
+        params:
+            code=code_hash("judge"),
+            claims=",".join(judged),
+            estimates=expand(
+                "results/estimates/{experiment}/{checkpoint}.parquet",
+                experiment=experiments,
+                checkpoint=CHECKPOINTS[paper_of(judged[0])],
+            ),
+            level=settings.level,
+            facts=facts(judged[0]),
+        shell:
+            "lensproof --log {log} judge {params.claims} {params.estimates} --level {params.level} {params.facts} "
+            "--into results/claims"
 
 
 rule collect_claims:

@@ -6,11 +6,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
+from lensproof import presets
 from lensproof.claims import catalogue
 from lensproof.codehash import code_hash
 from lensproof.config import asked_for, chosen_layers, config_hash, family, validated
 from lensproof.errors import LensproofError
 from lensproof.experiments.catalogue import BESIDE, DERIVED, EXPERIMENTS, ON_RECORDS, arms_of
+from lensproof.files import write_json
 from lensproof.figures import catalogue as figures
 from lensproof.figures.catalogue import CLAIMS as CLAIMS_TABLE, FIGURES, PAPERS, TABLES
 from lensproof.lenses.band import band
@@ -25,7 +27,7 @@ environment = {
     "LENSPROOF_NEEDS": json.dumps(asked_for(settings)),
     "PYTHONPATH": str(Path(workflow.basedir) / "workflow"),
     "LENSPROOF_CONFIG_HASH": config_hash(config),
-    "LENSPROOF_PRESET": settings.preset,
+    presets.VARIABLE: settings.preset,
 }
 exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
 prefix = f'set -euo pipefail; export {exports}; lensproof() {{ {shlex.quote(sys.executable)} -m lensproof "$@"; }};'
@@ -95,9 +97,23 @@ def share(shard, total, size):
     return f"--first {first} --count {min(size, total - first)}"
 
 
+def begin():
+    """Before the first job of a run: refuse to replace the results of another preset unless one was named, and leave
+    word of this one. Dry runs and all that builds nothing do not come here."""
+    named = workflow.config_settings.configfiles
+    if not named and "preset" not in workflow.config_settings.config:
+        if refusal := presets.refusal(settings.preset, sorted(workflow.dag_settings.targets)):
+            sys.exit(f"lensproof: {refusal}")
+    write_json(presets.RESULTS / presets.NAME, presets.mark(settings.preset, named))
+
+
 def summary():
-    """What a finished run says."""
-    return (
-        "Figures are in results/figures, tables in results/tables, verdicts in results/claims.csv.\n"
-        "`lensproof claims` prints the verdicts, `lensproof claim ID` one of them with all that it rests on."
-    )
+    """What a finished run says: where what it left stands."""
+    places = {"figures": "results/figures", "tables": "results/tables", "verdicts": "results/claims.csv"}
+    there = [f"{what} in {place}" for what, place in places.items() if Path(place).exists()]
+    said = [f"What there is: {', '.join(there)}."] if there else []
+    if any(Path("results/claims").glob("*.json")):
+        said.append(
+            "`lensproof claims` prints the verdicts, `lensproof claim ID` one of them with all that it rests on."
+        )
+    return "\n".join(said)

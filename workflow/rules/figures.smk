@@ -28,6 +28,7 @@ for paper, name, experiments in listed(FIGURES):
                 labels={"item": figures.title(name), "kind": "figure"},
             ),
             png=f"results/figures/{paper}/{name}.png",
+            caption=f"results/figures/{paper}/{name}.md",
         log:
             f"results/logs/figures/{paper}/{name}.log",
         conda:

@@ -12,6 +12,12 @@ def readings_observed(checkpoint):
     return [f"results/observations/lexframe/readings/{checkpoint}/shard_{shard}.parquet" for shard in names]
 
 
+def readings_layers(checkpoint):
+    """The layers that are read, as a flag's value."""
+    depth = registered("checkpoints", checkpoint).layers
+    return "all" if READINGS.layers == "all" else ",".join(map(str, chosen_layers(READINGS.layers, depth)))
+
+
 def translator_groups(checkpoint):
     """The layers of the tuned lens, in groups that one job trains."""
     depth = registered("checkpoints", checkpoint).layers
@@ -150,7 +156,7 @@ def listed(catalogue):
 def drawn(paper):
     """All files of a paper's figures and tables."""
     figures = expand(
-        "results/figures/{paper}/{name}.{form}", paper=paper, name=FIGURES[paper], form=["pdf", "svg", "png"]
+        "results/figures/{paper}/{name}.{form}", paper=paper, name=FIGURES[paper], form=["pdf", "svg", "png", "md"]
     )
     tables = expand("results/tables/{paper}/{name}.{form}", paper=paper, name=TABLES[paper], form=["csv", "md", "tex"])
     return figures + tables

@@ -23,7 +23,7 @@ rule readings_shard:
         code=code_hash("readings"),
         share=lambda wildcards: share(wildcards.shard, settings.sequences(wildcards.checkpoint), READINGS.shard),
         orders=",".join(map(str, READINGS.orders)),
-        layers=READINGS.layers if READINGS.layers == "all" else ",".join(map(str, READINGS.layers)),
+        layers=lambda wildcards: readings_layers(wildcards.checkpoint),
         machine=MACHINE,
     shell:
         "lensproof --log {log} readings --checkpoint results/checkpoints/{wildcards.checkpoint} "
@@ -39,6 +39,8 @@ rule readings_estimates:
         "results/estimates/lexframe/readings/{checkpoint}.parquet",
     log:
         "results/logs/readings/{checkpoint}.log",
+    benchmark:
+        "results/benchmarks/estimates/readings/{checkpoint}.tsv"
     conda:
         "../../envs/lensproof.yaml"
     params:

@@ -10,7 +10,17 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 import lensproof
-from lensproof.config import Checkpoint, Corpus, ParallelPassages, validated
+from lensproof.config import (
+    Calibration,
+    Checkpoint,
+    Config,
+    Corpus,
+    Experiments,
+    OnRecordsExperiments,
+    ParallelPassages,
+    explain,
+    validated,
+)
 from lensproof.errors import LensproofError
 
 Entry = TypeVar("Entry", Checkpoint, Corpus)
@@ -46,20 +56,63 @@ def either(name: str, spec: str | None = None, configfiles: Iterable[Path] = ())
     """The registry's entry of a checkpoint or corpus; see :func:`checkpoint`."""
     if spec is not None:
         return _entry("corpora" if "format" in _json(spec) else "checkpoints", name, spec, ())
-    registry = _registry(configfiles)
+    registry = _config(configfiles).registry
     known = {**registry.corpora, **registry.checkpoints}
     return _known("the registry", name, known)
 
 
+def names(configfiles: Iterable[Path] = ()) -> list[str]:
+    """Every checkpoint in the registry."""
+    return sorted(_config(configfiles).registry.checkpoints)
+
+
+def section(
+    experiment: str, given: Mapping[str, Any] | None = None, configfiles: Iterable[Path] = ()
+) -> dict[str, Any]:
+    """What the configuration says of an experiment, and ``calibration``, the sequences of typical attention.
+
+    Args:
+        experiment: its name.
+        given: the same by hand; the configuration is not read then. ``calibration`` may be left out.
+        configfiles: overrides of ``config.yaml``, the last one wins.
+
+    Raises:
+        LensproofError: a key is missing, unknown or wrong.
+    """
+    if given is None:
+        config = _config(configfiles)
+        return {**getattr(config.experiments, experiment).model_dump(), "calibration": config.calibration.sequences}
+    own = {key: value for key, value in given.items() if key != "calibration"}
+    checked = _checked(Experiments.model_fields[experiment].annotation, own)
+    if "calibration" in given:
+        sequences = _checked(Calibration, {"sequences": given["calibration"]}, "calibration.")
+        checked["calibration"] = sequences["sequences"]
+    return checked
+
+
+def section_on_records(
+    experiment: str, given: Mapping[str, Any] | None = None, configfiles: Iterable[Path] = ()
+) -> dict[str, Any]:
+    """What the configuration says of an experiment on benchmark records; see :func:`section`."""
+    if given is None:
+        return getattr(_config(configfiles).gathered.experiments, experiment).model_dump()
+    return _checked(OnRecordsExperiments.model_fields[experiment].annotation, given)
+
+
+def _checked(kind: type[BaseModel], given: Mapping[str, Any], key: str = "") -> dict[str, Any]:
+    try:
+        return kind.model_validate(given).model_dump()
+    except ValidationError as error:
+        raise LensproofError(f"--options: {key}{explain(error, given)}") from None
+
+
 def _entry(kind: str, name: str, spec: str | None, configfiles: Iterable[Path]) -> Any:
     if spec is None:
-        return _known(f"the registry of {kind}", name, getattr(_registry(configfiles), kind))
+        return _known(f"the registry of {kind}", name, getattr(_config(configfiles).registry, kind))
     try:
         return _KINDS[kind].model_validate(_json(spec))
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "the whole"
-        raise LensproofError(f"--spec: {key}: {first['msg']}") from None
+        raise LensproofError(f"--spec: {explain(error, _json(spec))}") from None
 
 
 def _known(where: str, name: str, entries: Mapping[str, BaseModel]) -> Any:
@@ -78,12 +131,12 @@ def _json(spec: str) -> Mapping[str, Any]:
     return value
 
 
-def _registry(configfiles: Iterable[Path]) -> Any:
+def _config(configfiles: Iterable[Path]) -> Config:
     here, checkout = Path("config.yaml"), Path(lensproof.__file__).parents[2] / "config.yaml"
     config: dict[str, Any] = {}
     for path in (here if here.is_file() else checkout, *configfiles):
         _update(config, _yaml(path))
-    return validated(config).registry
+    return validated(config)
 
 
 def _yaml(path: Path) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -70,6 +70,14 @@ def inputs(directory: Path = PUBLISHED) -> dict[str, list[str]]:
             named.append(VISIBILITY)
         needed[name] = [f"{entry['paper']}/{experiment}" for experiment in dict.fromkeys(named)]
     return needed
+
+
+def alike(claims: Mapping[str, list[str]]) -> dict[tuple[str, ...], list[str]]:
+    """Experiments -> the claims that need these, all of them and no more, in the file's order; from :func:`inputs`."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, needed in claims.items():
+        groups.setdefault(tuple(needed), []).append(name)
+    return groups
 
 
 def _under(key: str, node: Any) -> Iterator[Any]:

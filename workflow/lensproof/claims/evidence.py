@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import itertools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -60,6 +62,8 @@ MEASURES = {
     "first_layer": About("first listed layer at which the model's top token is read", "layers", over=""),
     "probability": About("probability of the top token", "probability", over=""),
     "further_probability": About("probability of the second token", "probability", over=""),
+    "seconds": About("processor time", "seconds", over=""),
+    "seconds_per_item": About("processor time of one item", "seconds", over=""),
     "time_ratio": About("time over that of calibrating and reading orders 0 to 2", "ratio", over=""),
     # Gathered: methods are arms, settings record sets.
     "rz": About("R_z", "percentile rank", over="band-mean "),
@@ -175,6 +179,7 @@ class Estimate:
     n: int
     clusters: int
     layers: int
+    over: str | None
     layer: int | None
     resamples: int
     level: float
@@ -265,6 +270,46 @@ class Evidence:
             raise Missing(f"the {quantity.words()} names no token: give the estimates of examples")
         return token.strip()
 
+    def behind(self, quantity: Quantity) -> dict[int, Estimate]:
+        """Of a mean over layers, the same quantity at each of them, rising; empty where single layers were not
+        estimated, as for most contrasts.
+
+        Raises:
+            Missing: the mean itself was not estimated.
+        """
+        mean = self.find(quantity)
+        if quantity.layer is not None or mean.layer is not None:
+            return {}
+        layers = self._inner(quantity, mean)
+        return {layer: self.find(quantity.model_copy(update={"layer": layer})) for layer in layers}
+
+    def layers(self, quantity: Quantity) -> list[int]:
+        """The layers that an estimate is made from, rising; empty where the estimates do not say.
+
+        Raises:
+            Missing: it was not estimated.
+        """
+        found = self.find(quantity)
+        if found.layer is not None and quantity.contrast is None:
+            return [found.layer]
+        # A contrast is made from the layers of what it compares.
+        ways = (self._inner(way, found) for way in (quantity, *quantity.beside()))
+        return next(filter(None, ways), [])
+
+    def _inner(self, quantity: Quantity, mean: Estimate) -> list[int]:
+        """The observed layers between the embedding and the last, or of these those that the mean names, if they are as
+        many as its own."""
+        names = {**dict(quantity), "experiment": quantity.experiment or self.experiment}
+        swapped = {**names, "method": names["reference"], "reference": names["method"]}
+        ways = [names, swapped] if quantity.contrast == "difference" else [names]
+        rows = {layer for way in ways for layer in self._index.get(tuple(way[name] for name in NAMES[:-1]), {})}
+        with contextlib.suppress(Missing):
+            rows.discard(self.depth)
+        inner = sorted(int(layer) for layer in rows if layer)
+        if len(inner) > mean.layers:
+            inner = [layer for layer in inner if layer in named_layers(mean.over)]
+        return inner if len(inner) == mean.layers else []
+
     @functools.cached_property
     def _index(self) -> dict[tuple, Rows]:
         found: dict[tuple, Rows] = {}
@@ -298,3 +343,21 @@ def number(value: float) -> str:
         return f"{value:.1e}"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:.{min(digits, 4)}f}"
+
+
+def named_layers(over: str | None) -> range | list[int]:
+    """The layers that the column ``over`` of estimates names, as ``3, 6, ..., 27`` does."""
+    names = over.split(", ") if isinstance(over, str) else []
+    if "..." not in names:
+        return [int(name) for name in names]
+    first, second, _, last = names
+    return range(int(first), int(last) + 1, int(second) - int(first))
+
+
+def layer_words(layers: Sequence[int]) -> str:
+    """``1 to 29``, ``3 to 27 by 3`` where they are evenly spaced, else ``3, 15, 16``."""
+    gaps = {high - low for low, high in itertools.pairwise(layers)}
+    if len(layers) < 3 or len(gaps) > 1:
+        return ", ".join(map(str, layers))
+    (gap,) = gaps
+    return f"{layers[0]} to {layers[-1]}{f' by {gap}' if gap > 1 else ''}"

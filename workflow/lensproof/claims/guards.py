@@ -42,6 +42,8 @@ def _guards(guards: Guards, evidence: Evidence, level: Level) -> Iterator[Checke
         passes = evidence.tied == guards.tied_embeddings
         asks = "tied embeddings" if guards.tied_embeddings else "embeddings that are not tied"
         yield Checked("tied_embeddings", asks, words[evidence.tied], passes)
+    if guards.jacobian_prompts is not None:
+        yield _prompts(guards.jacobian_prompts, evidence)
     if guards.checkpoints is not None:
         asks = f"the paper's {' or '.join(guards.checkpoints)}"
         yield Checked("checkpoints", asks, evidence.checkpoint, evidence.checkpoint in guards.checkpoints)
@@ -53,6 +55,18 @@ def _above_chance(arm: str, guards: Guards, evidence: Evidence) -> Iterator[Chec
             yield arms.above_chance(evidence, arm, records)
         except Missing as missing:
             yield Checked("chance", f"accuracy of {arm}", str(missing), False)
+
+
+def _prompts(least: int, evidence: Evidence) -> Checked:
+    """How many prompts a fit took: its time in all over that of one."""
+    asks = f"a Jacobian lens fitted on at least {least} prompts"
+    time = Quantity(measure="seconds", method="jacobian_lens", experiment="costs")
+    try:
+        whole, one = (evidence.find(time.model_copy(update={"measure": f"seconds{of}"})) for of in ("", "_per_item"))
+    except Missing as missing:
+        return Checked("jacobian_prompts", asks, str(missing), False)
+    found = round(whole.point / one.point)
+    return Checked("jacobian_prompts", asks, f"{found}", found >= least)
 
 
 def _accuracy(least: float, evidence: Evidence) -> Checked:

@@ -29,6 +29,9 @@ class Guards(Strict):
     tied_embeddings: bool | None = Field(
         default=None, description="the claim speaks of models whose input and output embeddings are, or are not, one"
     )
+    jacobian_prompts: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="prompts that the Jacobian lens whose cost is measured was fitted on, at least"
+    )
     checkpoints: list[str] | None = Field(
         default=None, min_length=1, description="the claim speaks of these checkpoints of the paper only"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich import box
@@ -10,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from lensproof.claims.evidence import number
-from lensproof.claims.records import levels
-from lensproof.claims.verdicts import published_words
+from lensproof.claims.records import levels, preset_of
+from lensproof.claims.verdicts import over, published_words
 
 STYLES = {
     "reproduced": "bold green",
@@ -48,7 +49,8 @@ def overview(records: dict[str, Any], *, numbers: bool = True) -> Table:
     """
     judged = [record for record in records.values() if record]
     checkpoints = list(dict.fromkeys(case["checkpoint"] for record in judged for case in record["checkpoints"]))
-    title = f"Claims (level: {', '.join(levels(judged)) or 'none'})"
+    presets = list(dict.fromkeys(filter(None, map(preset_of, judged)))) or ["not recorded" if judged else "none"]
+    title = f"Claims (preset: {', '.join(presets)}; level: {', '.join(levels(judged)) or 'none'})"
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
     table.add_column("claim", no_wrap=True)
     for checkpoint in checkpoints or ["verdict"]:
@@ -65,8 +67,18 @@ def _cell(case: dict[str, Any], numbers: bool) -> Text:
     verdict = case["verdict"]
     text = Text(verdict, style=STYLES[verdict])
     if numbers and verdict in ("reproduced", "contradicted", "inconclusive"):
-        text.append(f"  {interval(case['estimate'])}", style="default not bold")
+        layers = _layers(case["estimate"], case["layers"])
+        spread = case["apart"].partition(",")[0] if case["apart"] else ""
+        words = "; ".join(filter(None, (layers, spread)))
+        text.append(f"  {interval(case['estimate'])}{f' ({words})' if words else ''}", style="default not bold")
     return text
+
+
+def _layers(estimate: dict[str, Any], layers: list[int]) -> str:
+    """``29 layers``, ``layer 15``, or nothing where layers have no part in it."""
+    if estimate["layer"] is not None and len(layers) < 2:
+        return f"layer {estimate['layer']}"
+    return f"{estimate['layers']} layers" if estimate["layers"] > 1 else ""
 
 
 def page(record: dict[str, Any]) -> Group:
@@ -98,23 +110,41 @@ def _about(record: dict[str, Any]) -> Table:
 def _heading(case: dict[str, Any]) -> Text:
     text = Text(f"\n{case['checkpoint']}: ", style="bold")
     text.append(case["verdict"], style=STYLES[case["verdict"]])
-    text.append(f" ({case['level']}, {case['entry']})", style="default not bold")
+    made = f"preset {case['preset']}" if case["preset"] else "preset not recorded"
+    text.append(f" ({made}, {case['level']}, {case['entry']})", style="default not bold")
     return text.append(f"\n{case['reason']}", style="default not bold")
 
 
 def _evidence(case: dict[str, Any]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("estimate", "value [interval]", "n", "documents", "rule says"):
-        table.add_column(name, justify="right" if name in ("n", "documents") else "left")
+    for name in ("estimate", r"value \[interval]", "n", "documents", "rule says"):
+        table.add_column(name, justify="right" if name in ("n", "documents") else "left", no_wrap=name == "rule says")
     for part in case["parts"]:
-        table.add_row(part["quantity"], *_numbers(part["estimate"]), Text(part["verdict"], STYLES[part["verdict"]]))
+        verdict = Text(part["verdict"], STYLES[part["verdict"]])
+        table.add_row(part["quantity"], *_numbers(part["estimate"], part["layers"], part["by_layer"]), verdict)
     for value in case["values"]:
-        table.add_row(Text(value["quantity"], "dim"), *_numbers(value["estimate"]), "")
+        numbers = _numbers(value["estimate"], value["layers"], value["by_layer"])
+        table.add_row(Text(value["quantity"], "dim"), *numbers, "")
     return table
 
 
-def _numbers(estimate: dict[str, Any] | None) -> tuple[str, str, str]:
-    return interval(estimate), *(str(estimate[name]) if estimate else "" for name in ("n", "clusters"))
+def _numbers(
+    estimate: dict[str, Any] | None, layers: Sequence[int], by_layer: Sequence[dict[str, Any]]
+) -> tuple[str, ...]:
+    """Value with its layers and the range over them below it, n, and documents."""
+    counts = (str(estimate[name]) if estimate else "" for name in ("n", "clusters"))
+    where = over(estimate, layers)
+    where = f"over {where}" if where.endswith("layers") else where and f"layers {where}"
+    return "\n".join(filter(None, (interval(estimate), where, _range(by_layer)))), *counts
+
+
+def _range(by_layer: Sequence[dict[str, Any]]) -> str:
+    """``by layer 0.02 (3) to 1.00 (15)``: the lowest and the highest of the layers' points, each with its layer."""
+    defined = [item for item in by_layer if item["point"] is not None]
+    if len(defined) < 2:
+        return ""
+    low, high = (end(defined, key=lambda item: item["point"]) for end in (min, max))
+    return f"by layer {number(low['point'])} ({low['layer']}) to {number(high['point'])} ({high['layer']})"
 
 
 def _guards(case: dict[str, Any]) -> Text:

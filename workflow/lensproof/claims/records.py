@@ -9,6 +9,7 @@ from typing import Any
 from lensproof.claims import catalogue
 from lensproof.errors import LensproofError
 from lensproof.files import read_json
+from lensproof.presets import command
 
 
 def record_path(results: Path, claim: str) -> Path:
@@ -25,7 +26,7 @@ def record(results: Path, claim: str, published: Path = catalogue.PUBLISHED) -> 
     catalogue.known(claim, published)
     path = record_path(results, claim)
     if not path.exists():
-        raise LensproofError(f"{claim} has not been judged yet: run `snakemake --cores 2 claim_{claim}`")
+        raise LensproofError(f"{claim} has not been judged yet: run `{command(f'claim_{claim}', results=results)}`")
     return read_json(path)
 
 
@@ -42,6 +43,11 @@ def levels(judged: Iterable[dict[str, Any] | None]) -> list[str]:
     return [level for level in catalogue.LEVELS if level in found]
 
 
+def preset_of(record: dict[str, Any]) -> str | None:
+    """The preset that made the estimates of a record, several with commas, or None where none was recorded."""
+    return ", ".join(dict.fromkeys(case["preset"] for case in record["checkpoints"] if case["preset"])) or None
+
+
 def shortfalls(judged: dict[str, Any], expected: dict[str, list[str]]) -> Iterator[str]:
     """One line for each claim that should hold at a level of this run and does not.
 
@@ -52,11 +58,12 @@ def shortfalls(judged: dict[str, Any], expected: dict[str, list[str]]) -> Iterat
         judged: from :func:`records`; at least one claim judged.
         expected: claim id -> the levels at which it should hold.
     """
-    here = levels(judged.values())
+    here, judging = levels(judged.values()), [record for record in judged.values() if record]
+    preset = preset_of(judging[0])
     for name, record in judged.items():
         for level in (level for level in here if level in expected[name]):
             if record is None:
-                yield f"{name}: not run; build it with `snakemake --cores 2 claim_{name}`"
+                yield f"{name}: not run; build it with `{command(f'claim_{name}', preset=preset)}`"
                 break
             yield from _short(name, [case for case in record["checkpoints"] if case["level"] == level])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -70,6 +70,12 @@ class Part:
     estimate: Estimate | None = None
     margin: float = math.inf
     """Distance from the nearer end of the interval to the threshold, in the estimate's unit."""
+    layers: tuple[int, ...] = ()
+    """Those that the estimate is made from."""
+    by_layer: tuple[tuple[int, Estimate], ...] = ()
+    """Of a mean over layers, the quantity at each, where that was estimated."""
+    apart: str = ""
+    """In words, that single layers by themselves would decide otherwise than their mean; empty where none would."""
 
 
 @dataclass(frozen=True)
@@ -86,18 +92,38 @@ class Outcome:
         return min(agreeing or self.parts, key=lambda part: part.margin)
 
 
-def _test(quantity: Quantity, evidence: Evidence, decide: Callable[[Estimate], tuple[Verdict, str, float]]) -> Part:
-    """Look an estimate up and hold it against ``decide``, which returns verdict, threshold in words and margin."""
+Decide = Callable[[Estimate], tuple[Verdict, str, float]]
+"""What an estimate says: verdict, threshold in words and margin."""
+
+
+def _test(quantity: Quantity, evidence: Evidence, decide: Decide, *, each_layer: bool = True) -> Part:
+    """Look an estimate up and hold it against ``decide``; ``each_layer``: the same can be asked of a single layer."""
     try:
         estimate = evidence.find(quantity)
         verdict, threshold, margin = decide(estimate)
     except Missing as missing:
         return Part(quantity, "not testable", str(missing))
+    by_layer = tuple(evidence.behind(quantity).items())
+    layers = tuple(evidence.layers(quantity))
     here = f" (here layer {estimate.layer})" if isinstance(quantity.layer, str) else ""
     found = f"{quantity.words()}{here} is {estimate.words()}"
     if math.isnan(estimate.point):
-        return Part(quantity, "not testable", found, estimate)
-    return Part(quantity, verdict, f"{found}; claimed: {threshold}; {WORDS[verdict]}", estimate, margin)
+        return Part(quantity, "not testable", found, estimate, layers=layers, by_layer=by_layer)
+    apart = _apart(verdict, [(at.point, decide(at)[0]) for _, at in by_layer]) if each_layer else ""
+    reason = "; ".join(filter(None, (f"{found}; claimed: {threshold}; {WORDS[verdict]}", apart)))
+    return Part(quantity, verdict, reason, estimate, margin, layers, by_layer, apart)
+
+
+def _apart(verdict: Verdict, at_layers: Sequence[tuple[float, Verdict]]) -> str:
+    """The range over layers where some, of whose points and verdicts, decide against the verdict on their mean."""
+    against = {"reproduced": ["contradicted"], "contradicted": ["reproduced"]}
+    points, verdicts = [point for point, _ in at_layers], [turn for _, turn in at_layers]
+    counted = [
+        f"{turn} at {verdicts.count(turn)} of {len(verdicts)}"
+        for turn in against.get(verdict, ["reproduced", "contradicted"])
+        if turn in verdicts
+    ]
+    return f"by layer {number(min(points))} to {number(max(points))}, {' and '.join(counted)}" if counted else ""
 
 
 def _above(estimate: Estimate, threshold: float) -> tuple[Verdict, float]:
@@ -404,7 +430,7 @@ class Identity(Strict):
             verdict = "reproduced" if off <= tolerance else "contradicted"
             return verdict, f"{number(self.value)} within {tolerance:g}", abs(tolerance - off)
 
-        return _single(_test(self.quantity, evidence, compare))
+        return _single(_test(self.quantity, evidence, compare, each_layer=False))
 
 
 class HalfWidthAtMost(Strict):
@@ -426,7 +452,7 @@ class HalfWidthAtMost(Strict):
             verdict = "reproduced" if half <= allowed else "contradicted"
             return verdict, f"known within {f'{width:.0%}' if self.share else number(width)}", abs(allowed - half)
 
-        return _single(_test(self.quantity, evidence, compare))
+        return _single(_test(self.quantity, evidence, compare, each_layer=False))
 
 
 class GuardFires(Strict):

@@ -12,15 +12,16 @@ import pandas as pd
 
 from lensproof.claims import guards
 from lensproof.claims.catalogue import Level
-from lensproof.claims.evidence import NAMES, Estimate, Evidence, Missing, Quantity
+from lensproof.claims.evidence import NAMES, Estimate, Evidence, Missing, Quantity, layer_words
 from lensproof.claims.models import FEWEST, Claim
 from lensproof.claims.published import values
 from lensproof.claims.rules import Part
 from lensproof.errors import LensproofError
+from lensproof.presets import command
 
 COLUMNS = (
-    "claim", "paper", "group", "level", "checkpoint", "statement", "published", "estimate", "lo", "hi", "n", "rule",
-    "verdict", "reason",
+    "claim", "paper", "group", "level", "preset", "checkpoint", "statement", "published", "estimate", "lo", "hi", "n",
+    "layers", "rule", "verdict", "reason",
 )  # fmt: skip
 
 
@@ -120,6 +121,8 @@ def _verdict(claim: Claim, case: Evidence, level: Level) -> dict[str, Any]:
         "reason": "; ".join(failed) if failed else decisive.reason,
         "decisive": None if decisive.estimate is None else decisive.quantity.words(),
         "estimate": _plain(decisive.estimate),
+        "layers": list(decisive.layers),
+        "apart": decisive.apart or None,
         "outcome": outcome.verdict,
         "guards": [dataclasses.asdict(guard) for guard in checked],
         "parts": [_part(part) for part in outcome.parts],
@@ -164,7 +167,14 @@ def _part(part: Part) -> dict[str, Any]:
         "verdict": part.verdict,
         "reason": part.reason,
         "estimate": _plain(part.estimate),
+        "layers": list(part.layers),
+        "by_layer": [_at_layer(layer, estimate) for layer, estimate in part.by_layer],
     }
+
+
+def _at_layer(layer: int, estimate: Estimate) -> dict[str, Any]:
+    plain = _plain(estimate)
+    return {"layer": layer, **{name: plain[name] for name in ("point", "lo", "hi")}}
 
 
 def _plain(estimate: Estimate | None) -> dict[str, Any] | None:
@@ -184,7 +194,13 @@ def _values(quantities: Iterable[Quantity], case: Evidence) -> Iterator[dict[str
     """What a reader is to see beside the parts, each once, as far as it was estimated."""
     for quantity in dict.fromkeys(quantities):
         with contextlib.suppress(Missing):
-            yield {"quantity": quantity.words(), "estimate": _plain(case.find(quantity))}
+            by_layer = [_at_layer(*item) for item in case.behind(quantity).items()]
+            yield {
+                "quantity": quantity.words(),
+                "estimate": _plain(case.find(quantity)),
+                "layers": case.layers(quantity),
+                "by_layer": by_layer,
+            }
 
 
 def csv_rows(record: dict[str, Any]) -> list[dict[str, Any]]:
@@ -194,23 +210,36 @@ def csv_rows(record: dict[str, Any]) -> list[dict[str, Any]]:
     for case in record["checkpoints"]:
         estimate = case["estimate"] or dict.fromkeys(("point", "lo", "hi", "n"))
         numbers = {"estimate": estimate["point"], "lo": estimate["lo"], "hi": estimate["hi"], "n": estimate["n"]}
-        about = {name: case[name] for name in ("checkpoint", "level", "rule", "verdict", "reason")}
+        numbers["layers"] = over(case["estimate"], case["layers"])
+        about = {name: case[name] for name in ("preset", "checkpoint", "level", "rule", "verdict", "reason")}
         rows.append({**common, **numbers, **about, "published": published_words(record["published"])})
     return rows
 
 
-def not_run(name: str, claim: Claim, published: Mapping[str, Any], level: Level) -> dict[str, Any]:
+def over(estimate: Mapping[str, Any] | None, layers: Sequence[int]) -> str:
+    """Which layers an estimate is made from: ``1 to 29``, ``3 to 27 by 3``, ``15``, or how many if it does not say."""
+    if layers or estimate is None:
+        return layer_words(layers)
+    if estimate["layer"] is not None:
+        return str(estimate["layer"])
+    return f"{estimate['layers']} layers" if estimate["layers"] > 1 else ""
+
+
+def not_run(
+    name: str, claim: Claim, published: Mapping[str, Any], level: Level, preset: str | None = None
+) -> dict[str, Any]:
     """The row of ``results/claims.csv`` for a claim that nothing was computed for."""
     row = {
         "claim": name,
         "paper": claim.paper,
         "group": claim.group,
         "level": level,
+        "preset": preset,
         "statement": claim.statement,
         "published": published_words(_published(claim, published)),
         "rule": claim.words(level),
         "verdict": "not run",
-        "reason": f"build it with `snakemake --cores 2 claim_{name}`",
+        "reason": f"build it with `{command(f'claim_{name}', preset=preset)}`",
     }
     return {**dict.fromkeys(COLUMNS), **row}
 

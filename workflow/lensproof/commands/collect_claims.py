@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
-from lensproof import options
+from lensproof import options, presets
 from lensproof.claims.catalogue import PUBLISHED, RUNS
 
 
 @click.command("collect-claims")
-@click.argument("records", nargs=-1, type=options.FILE)
+@options.files("records", required=False)
 @click.option("--level", required=True, type=click.Choice(RUNS), help="Level of evidence of the run.")
 @click.option("--published", default=PUBLISHED, type=options.FOLDER, help="Folder of the papers' values.")
-@options.out
+@options.out(".csv")
 def command(records: tuple[Path, ...], level: str, published: Path, out: Path) -> None:
     """Write RECORDS (JSON files of `lensproof judge`) as rows; a claim without a record is a row that says not run."""
     import pandas as pd
@@ -26,10 +27,11 @@ def command(records: tuple[Path, ...], level: str, published: Path, out: Path) -
     from lensproof.provenance import record
 
     judged = {item["claim"]: item for item in map(read_json, records)}
+    preset = os.environ.get(presets.VARIABLE)
     rows = []
     for name, claim in claims(published).items():
         item = judged.get(name)
-        rows += csv_rows(item) if item else [not_run(name, claim, load(claim.paper, published), level)]
+        rows += csv_rows(item) if item else [not_run(name, claim, load(claim.paper, published), level, preset)]
     with atomic(out) as temporary:
         pd.DataFrame(rows, columns=list(COLUMNS)).astype({"n": "Int64"}).to_csv(temporary, index=False)
     write_json(provenance_path(out), record("collect_claims", {path.stem: path for path in records}))

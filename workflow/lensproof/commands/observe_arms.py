@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -14,13 +13,13 @@ from lensproof import options
 @click.argument("experiment")
 @options.checkpoint
 @options.records
-@click.option("--states", multiple=True, required=True, type=options.FILE, help="Made by `lensproof query-states`.")
+@options.several("--states", help="Made by `lensproof query-states`; give each shard.")
 @click.option("--set", "name", required=True, help="What the record set is called; goes into the column `records`.")
 @click.option("--input", "inputs", multiple=True, metavar="NAME=FILE", help="A file that the experiment reads besides.")
-@click.option("--options", "settings", default="{}", help="Its section of the configuration, as JSON.")
+@options.section
 @click.option("--seed", default=0, show_default=True, type=int, help="Seed of everything that is drawn.")
 @options.machine
-@options.out
+@options.out(".parquet")
 def command(
     experiment: str,
     checkpoint: Path,
@@ -28,7 +27,8 @@ def command(
     states: tuple[Path, ...],
     name: str,
     inputs: tuple[str, ...],
-    settings: str,
+    settings: str | None,
+    configfile: tuple[Path, ...],
     seed: int,
     device: str,
     precision: str,
@@ -37,34 +37,37 @@ def command(
 ) -> None:
     """Run EXPERIMENT on the states of benchmark records and write one row per trial."""
     from lensproof.checkpoints.load import load, load_tokenizer
-    from lensproof.corpora.benchmark.record import read_records
+    from lensproof.checkpoints.registry import section_on_records
+    from lensproof.corpora import needs
     from lensproof.experiments import arms
     from lensproof.files import read_json, write_parquet
     from lensproof.provenance import record
 
-    module = options.module("experiments", experiment, "observe")
+    module = options.observation_on_records(experiment)
+    given = None if settings is None else options.json_object("--options", settings)
+    chosen, files = section_on_records(experiment, given, configfile), options.inputs(inputs)
     options.use_threads(threads)
     manifest = checkpoint / "checkpoint.json"
-    weights, files = read_json(manifest)["sha256"], options.pairs("--input", inputs)
-    chosen, found = arms.load(states, read_records(records), weights)
+    weights = read_json(manifest, "sha256")["sha256"]
+    own, found = arms.load(states, needs.records_for(checkpoint, records), weights)
     run = arms.ArmsRun(
         checkpoint=checkpoint.name,
         name=name,
         decoder=load(checkpoint, device, precision),
         tokenizer=load_tokenizer(checkpoint),
-        records=chosen,
+        records=own,
         states=found,
-        options=json.loads(settings),
-        inputs={key: Path(file) for key, file in files.items()},
+        options=chosen,
+        inputs=files,
         weights=weights,
         seed=seed,
     )
     table = module.observe(run).assign(checkpoint=checkpoint.name, precision=precision, seed=seed, records=name)
     table = options.categories(table.assign(batch_size=table.get("batch_size", 1)))
-    given = {f"states_{index:03d}": path for index, path in enumerate(states)} | files
+    read = {f"states_{index:03d}": path for index, path in enumerate(states)} | files
     stated = {"experiment": experiment, "records": name, "seed": seed, "options": dict(run.options)}
     made = record(
-        "observe_arms", {"weights": manifest, "records": records, **given}, modules=(module.__name__,),
+        "observe_arms", {"weights": manifest, "records": records, **read}, modules=(module.__name__,),
         precision=precision, device=str(run.decoder.device), **stated,
     )  # fmt: skip
     write_parquet(out, table, made)

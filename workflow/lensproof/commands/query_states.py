@@ -16,7 +16,7 @@ from lensproof import options
 @click.option("--first", type=click.IntRange(0), default=0, show_default=True, help="Rank of the first instance.")
 @click.option("--count", type=click.IntRange(1), required=True, help="Instances in this shard.")
 @options.machine
-@options.out
+@options.out(".safetensors")
 def command(
     checkpoint: Path,
     records: Path,
@@ -34,14 +34,15 @@ def command(
     are run, so that all sets of a family are run on the same ones.
     """
     from lensproof.checkpoints.load import load, load_tokenizer
-    from lensproof.corpora.benchmark.record import ARMS, read_records
+    from lensproof.corpora import needs
+    from lensproof.corpora.benchmark.record import ARMS
     from lensproof.errors import LensproofError
     from lensproof.experiments import arms as experiment
     from lensproof.files import read_json
     from lensproof.provenance import record
 
     options.use_threads(threads)
-    found = read_records(records)
+    found = needs.records_for(checkpoint, records)
     there = [arm for arm in ARMS if any(item.condition == arm for item in found)]
     wanted = [part.strip() for part in arms.split(",")] if arms else there
     absent = [arm for arm in wanted if arm not in there]
@@ -54,4 +55,4 @@ def command(
     manifest = checkpoint / "checkpoint.json"
     stated = {"first": first, "count": count, "arms": wanted, "device": str(decoder.device), "precision": precision}
     made = record("query_states", {"weights": manifest, "records": records}, **stated)
-    experiment.save(out, states, chosen, {**made, "weights": read_json(manifest)["sha256"]})
+    experiment.save(out, states, chosen, {**made, "weights": read_json(manifest, "sha256")["sha256"]})

@@ -27,7 +27,7 @@ def command() -> None:
     help="Passages made by `lensproof records passages`, or a folder of them; the project's own by default.",
 )
 @click.option("--languages", help="Languages to draw from, with commas; all that there are passages in by default.")
-@options.out
+@options.out(".jsonl")
 def build(
     name: str, checkpoint: Path, count: int, seed: int, source: Path | None, languages: str | None, out: Path
 ) -> None:
@@ -81,13 +81,13 @@ def check(file: Path, checkpoint: Path) -> None:
 
 @command.command()
 @click.argument("file", type=options.FILE)
-@options.out
+@options.out(".jsonl")
 def without_cue(file: Path, out: Path) -> None:
     """Write the records of FILE with the last line of every instruction, the answer cue, left out."""
     from lensproof.corpora.benchmark import wording
     from lensproof.corpora.benchmark.record import read_records, write_records
     from lensproof.errors import LensproofError
-    from lensproof.files import provenance_path, write_json
+    from lensproof.files import provenance_path, read_provenance, write_json
     from lensproof.provenance import record
 
     found = read_records(file)
@@ -96,13 +96,17 @@ def without_cue(file: Path, out: Path) -> None:
         if one == other:
             raise LensproofError(f"{one.id}: the instruction does not end in the answer cue")
     write_records(out, bare)
-    write_json(provenance_path(out), record("records", {"records": file}, cue=False))
+    made = record("records", {"records": file}, cue=False)
+    if provenance_path(file).is_file():
+        inputs = read_provenance(file).get("inputs", {})
+        made["inputs"] |= {name: read for name, read in inputs.items() if name == "tokenizer"}
+    write_json(provenance_path(out), made)
 
 
 @command.command()
 @click.argument("name")
 @options.registry
-@options.out
+@options.out(".json")
 def passages(name: str, spec: str | None, configfile: tuple[Path, ...], out: Path) -> None:
     """Write NAME, parallel passages in the registry, as one file."""
     from lensproof.checkpoints import registry

@@ -17,18 +17,23 @@ from lensproof.claims.catalogue import PUBLISHED
 def command(results: Path, published: Path) -> None:
     """Exit with status 1 and name every claim that should hold at a level of this run (claims.yaml) and does not."""
     from lensproof.claims.models import claims
-    from lensproof.claims.records import levels, records, shortfalls
+    from lensproof.claims.records import levels, preset_of, records, shortfalls
     from lensproof.errors import LensproofError
+    from lensproof.presets import command as command_line
 
     judged = records(results, published=published)
     if not any(judged.values()):
-        raise LensproofError(f"no claim has been judged under {results}: run `snakemake --cores 2 claims`")
+        build = command_line("claims", results=results)
+        raise LensproofError(f"no claim has been judged under {results}: run `{build}`")
     expected = {name: claim.expected for name, claim in claims(published).items()}
     lines = list(shortfalls(judged, expected))
     for line in lines:
         click.echo(line)
     if lines:
         sys.exit(1)
+    presets = dict.fromkeys(filter(None, (preset_of(record) for record in judged.values() if record)))
+    made = f"preset {', '.join(presets)}, " if presets else ""
     for level in levels(judged.values()):
         held = sum(level in named for named in expected.values())
-        click.echo(f"level {level}: " + (f"all {held} claims expected to hold do" if held else "no claim is expected"))
+        said = f"all {held} claims expected to hold do" if held else "no claim is expected"
+        click.echo(f"{made}level {level}: {said}")

@@ -8,14 +8,53 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
+from lensproof.corpora.benchmark.record import Record, read_records
+from lensproof.corpora.sequences import read
 from lensproof.errors import LensproofError
+from lensproof.files import provenance_path, read_provenance
+from lensproof.provenance import sha256
 
 VARIABLE = "LENSPROOF_NEEDS"
 """JSON: file of sequences -> key of the configuration -> [role, number]. Set by the workflow; may be absent."""
+
+
+def sequences_for(checkpoint: Path, file: Path) -> pd.DataFrame:
+    """The sequences of a file, to run a checkpoint on.
+
+    Raises:
+        LensproofError: the file is missing or damaged, has too few sequences, or was made for another tokenizer.
+    """
+    table = check(read(file), file)
+    _same_tokenizer(checkpoint, file, read_provenance(file))
+    return table
+
+
+def records_for(checkpoint: Path, file: Path) -> list[Record]:
+    """The benchmark records of a file, to run a checkpoint on.
+
+    Raises:
+        LensproofError: the file is missing or damaged, or was made for another tokenizer. Files that do not say what
+            they were made for, such as the published benchmark's, are taken as they are.
+    """
+    records = read_records(file)
+    if provenance_path(file).is_file():
+        _same_tokenizer(checkpoint, file, read_provenance(file))
+    return records
+
+
+def _same_tokenizer(checkpoint: Path, file: Path, provenance: Mapping[str, Any]) -> None:
+    made_with = provenance.get("inputs", {}).get("tokenizer", {}).get("sha256")
+    tokenizer = checkpoint / "tokenizer.json"
+    if made_with and tokenizer.is_file() and sha256(tokenizer) != made_with:
+        raise LensproofError(
+            f"{file} was made with another tokenizer than {checkpoint} has: give this checkpoint's own"
+        )
 
 
 def check(sequences: pd.DataFrame, file: str | Path) -> pd.DataFrame:
@@ -34,6 +73,6 @@ def check(sequences: pd.DataFrame, file: str | Path) -> pd.DataFrame:
         if asked > have:
             raise LensproofError(
                 f"config: {key} asks for {asked} sequences, {file} has {have} for {role}: "
-                f"lower {key} or choose a longer corpus"
+                f"lower {key} or sequence_length, or choose a longer corpus"
             )
     return sequences

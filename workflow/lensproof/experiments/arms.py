@@ -17,8 +17,9 @@ from lensproof.corpora.benchmark.record import Record
 from lensproof.corpora.benchmark.tokenised import tokenised
 from lensproof.errors import LensproofError
 from lensproof.experiments.run import WithInputs
-from lensproof.files import read_provenance, read_safetensors, write_safetensors
+from lensproof.files import check_shapes, damaged, read_provenance, read_safetensors, write_safetensors
 from lensproof.lenses.band import FLOOR
+from lensproof.presets import command_for
 from lensproof.progress import bar
 from lensproof.streams.shared import continued
 
@@ -134,19 +135,26 @@ def load(paths: Sequence[str | Path], records: Sequence[Record], weights: str) -
         weights: sha256 of the checkpoint's weights.
 
     Raises:
-        LensproofError: a file was made with other weights or of other records.
+        LensproofError: a file is missing or damaged, was made with other weights or of other records, or holds states
+            of a record that another one holds too.
     """
-    by_id = {record.id: record for record in records}
-    found: list[Record] = []
+    by_id, seen = {record.id: record for record in records}, {}
+    states = []
     for path in paths:
-        provenance = read_provenance(path)
+        tensors, provenance = read_safetensors(path), read_provenance(path)
+        check_shapes(path, tensors, {"states": ("records", "layers", "width")})
+        names, build = provenance.get("records", []), f"build it again with `{command_for(path)}`"
+        if len(names) != len(tensors["states"]):
+            raise damaged(path, f"it holds {len(tensors['states'])} states of {len(names)} records")
         if provenance.get("weights") != weights:
-            raise LensproofError(f"{path} was made with other weights: build it again")
-        unknown = [name for name in provenance.get("records", []) if name not in by_id]
-        if unknown:
-            raise LensproofError(f"{path} holds states of {unknown[0]}, which is not among the records: build it again")
-        found += [by_id[name] for name in provenance["records"]]
-    return found, torch.cat([read_safetensors(path)["states"] for path in paths])
+            raise LensproofError(f"{path} was made with other weights: {build}")
+        for name in names:
+            if name not in by_id:
+                raise LensproofError(f"{path} holds states of {name}, which is not among the records: {build}")
+            if (other := seen.setdefault(name, path)) != path:
+                raise LensproofError(f"{other} and {path} both hold states of {name}: give each shard once")
+        states.append(tensors["states"])
+    return [by_id[name] for name in seen], torch.cat(states)
 
 
 def by_instance(records: Sequence[Record]) -> Iterator[tuple[str, list[int]]]:

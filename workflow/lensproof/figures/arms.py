@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from lensproof.errors import LensproofError
+from lensproof.figures.captions import instances
 from lensproof.figures.names import contrast_title, measure_title, setting_title
 from lensproof.figures.style import AGAINST, ARMS, COLUMN_INCHES, GREY
 
@@ -92,14 +93,8 @@ def lines(
         panels[checkpoint] = list(strip.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0])
         name = (titles or {}).get(checkpoint, checkpoint)
         strip.suptitle(f"{name}  ", x=0.01, ha="left", fontweight="bold", fontsize=8.5)
-        strip.text(0.99, 0.985, sample(own) if note else "", ha="right", va="top", color=GREY, fontsize=7)
+        strip.text(0.99, 0.985, instances(own) if note else "", ha="right", va="top", color=GREY, fontsize=7)
     return figure, panels
-
-
-def sample(rows: pd.DataFrame) -> str:
-    """``200 instances of 32 passages``, as the rows of a checkpoint say."""
-    n, clusters = int(rows["n"].max()), int(rows["clusters"].max())
-    return f"{n} instances" + (f" of {clusters} passages" if clusters < n else "")
 
 
 def key(figure: Figure, arms: Sequence[str], contrasts: Sequence[Contrast] = (), **more: Mapping[str, Any]) -> None:

@@ -15,6 +15,13 @@ from lensproof.figures.arms import WIDTH, Contrast, by_checkpoint, key, of_contr
 from lensproof.figures.style import GREY
 
 CONTRASTS = {"latent demand": Contrast("flexible", "supplied"), "operator alone": Contrast("supplied", "control")}
+CAPTION = (
+    "Differences in visibility R_z at the query position, as a mean over the band, between arms on the same passages: "
+    "latent demand, flexible less supplied, where the operator is the same and its input has to be inferred or is "
+    "given; and operator alone, supplied less control, on {checkpoints}. Marks are means, lines {level} percentile "
+    "bootstrap intervals over passages ({resamples} resamples; {instances}). Whether a contrast means anything depends "
+    "on the arms' accuracies, which this picture does not show: see the table of contrasts and the claims."
+)
 APART = 0.22
 """Between the two marks of a checkpoint, in lines."""
 

@@ -8,8 +8,18 @@ from typing import Any
 import pandas as pd
 
 from lensproof.figures.arms import LANGUAGE, Contrast, by_checkpoint, of_contrast, select
+from lensproof.figures.captions import said
 from lensproof.figures.names import measure_title, setting_title
-from lensproof.figures.tables import THEIRS, Grid, interval, latex_table, published_values, tidied
+from lensproof.figures.tables import (
+    THEIRS,
+    Grid,
+    checkpoint_titles,
+    interval,
+    latex_table,
+    notes,
+    published_values,
+    tidied,
+)
 
 NAME, TITLE = "contrasts", "Contrasts of arms"
 CONTRASTS = (
@@ -24,9 +34,9 @@ SETS = (LANGUAGE, "tracking", "tracking_1swap")
 """Record sets that are shown where they were run: those without a deliberate confound."""
 CAPTION = (
     "Differences between arms on the same contexts, paired by instance: of visibility at the query position, as a mean "
-    "over the band, and of forced-choice accuracy, with {level} bootstrap intervals over passages (instances, where "
-    "they share none). Accuracies that lie more than 0.15 apart confound a contrast, and two arms at ceiling or one at "
-    "chance void it: the claims say which."
+    "over the band ({layers}), and of forced-choice accuracy, with {level} bootstrap intervals over passages "
+    "(instances, where they share none): {instances}. Accuracies that lie more than 0.15 apart confound a contrast, "
+    "and two arms at ceiling or one at chance void it: the claims say which."
 )
 
 
@@ -69,24 +79,24 @@ def _path(row: Mapping[str, Any]) -> str | None:
 
 def markdown(table: pd.DataFrame, published: Mapping[str, Any], titles: Mapping[str, str] | None = None) -> str:
     """The table as Markdown, a grid for each record set, the paper's own values below them."""
-    parts = [f"**{TITLE}.** {_caption(table)}"]
-    for name, grid in _grids(table, titles or {}):
+    titles = checkpoint_titles(published, titles)
+    parts = [f"**{TITLE}.** {_caption(table, titles)}"]
+    for name, grid in _grids(table, titles):
         parts += [f"Records: {name}.", grid.markdown()]
-    return "\n\n".join([*parts, f"{THEIRS}:", _theirs(published, titles or {}).markdown()]) + "\n"
+    return "\n\n".join([*parts, f"{THEIRS}:", _theirs(published, titles).markdown()]) + "\n"
 
 
 def latex(table: pd.DataFrame, published: Mapping[str, Any], titles: Mapping[str, str] | None = None) -> str:
     """The table as LaTeX for ``booktabs``."""
-    found = list(_grids(table, titles or {}))
+    titles = checkpoint_titles(published, titles)
+    found = list(_grids(table, titles))
     names = ", ".join(name for name, _ in found)
-    caption = f"{_caption(table)} From the top: records {names}; {THEIRS[0].lower()}{THEIRS[1:]}."
-    return latex_table(
-        NAME, caption, [*(grid for _, grid in found), _theirs(published, titles or {})], paper="gathered"
-    )
+    caption = f"{_caption(table, titles)} From the top: records {names}; {THEIRS[0].lower()}{THEIRS[1:]}."
+    return latex_table(NAME, caption, [*(grid for _, grid in found), _theirs(published, titles)], paper="gathered")
 
 
-def _caption(table: pd.DataFrame) -> str:
-    return CAPTION.format(level=f"{table['level'].iloc[0]:.0%}")
+def _caption(table: pd.DataFrame, titles: Mapping[str, str]) -> str:
+    return CAPTION.format(**said(table, titles)) + notes(table)
 
 
 def _grids(table: pd.DataFrame, titles: Mapping[str, str]) -> Iterator[tuple[str, Grid]]:

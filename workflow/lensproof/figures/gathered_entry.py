@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from lensproof.figures.arms import LANGUAGE, Contrast, key, lines, of_contrast, select
-from lensproof.figures.panels import curve
+from lensproof.figures.panels import curve, layer_axis
 from lensproof.figures.style import ARMS, GREY
 
 CONTRASTS = [
@@ -22,6 +22,16 @@ CONTRASTS = [
 ]
 APART = 0.15
 """Accuracies that lie further apart make a contrast confounded (Gathered section 4 of the method)."""
+CAPTION = (
+    "What demand does to the language of a passage, at the last token of the prompt, on {checkpoints}. All arms share "
+    "the passage ({instances}). (a) Visibility R_z (1: first in the vocabulary, 0: last) in the reading of the "
+    "Jacobian lens, by layer, the band shaded; bands of lines are {level} percentile bootstrap intervals over passages "
+    "({resamples} resamples). Where a lens was fitted for this figure alone it begins at the band. (b) Difference of "
+    "two arms' visibility, as a mean over the band, against the difference of their accuracies: the colour is that of "
+    "the first arm, the mark stands for the second. In the shaded parts the accuracies lie so far apart that the "
+    "contrast is confounded with difficulty. (c) Accuracy of one linear map fitted on all arms, drawn from the floor "
+    "of permuted labels to the value; both take the best layer, and whiskers are standard deviations over splits."
+)
 FOCAL = ("flexible", "control")
 SIZES = {"report": 7.5, "flexible": 5.5, "control": 3.5}
 """First arm of a contrast -> size of its mark; the smaller lie above, so that all are seen where they coincide."""
@@ -63,10 +73,9 @@ def _profile(axes: Axes, own: pd.DataFrame) -> None:
     gaps = _by_layer(own, contrast="difference")
     axes.axvspan(gaps["layer"].min() - 0.5, gaps["layer"].max() + 0.5, color="#f3f3f3", linewidth=0, zorder=0)
     axes.set_title("a  visibility by layer", loc="left")
-    axes.set(xlabel="layer (shaded: band)", ylabel="$R_z$ at the query position")
+    layer_axis(axes, int(rows["layer"].max()), "layer (shaded: band)")
+    axes.set_ylabel("$R_z$ at the query position")
     axes.set_ylim(None, max(1.0, rows["hi"].max()) + 0.01)
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    axes.grid(axis="x", visible=False)
 
 
 def _effects(axes: Axes, own: pd.DataFrame) -> None:

@@ -8,13 +8,20 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from lensproof.figures.arms import LANGUAGE, key, lines, select
+from lensproof.figures.panels import layer_axis
 from lensproof.figures.reading import clip
 from lensproof.figures.style import ARMS, GREY, has_glyph
 
 TOKENS = ("probability", "further_probability")
+CAPTION = (
+    "One instance in all its arms, the first by name, on {checkpoints}: (a) the rank of the latent variable's name in "
+    "the reading of the Jacobian lens at the query position, by layer, on a logarithmic axis; (b) at some layers, that "
+    "rank and the tokens that stand first, the name itself in bold where it is among them. A high percentile rank need "
+    "not be much: the vocabulary is large. One example, without intervals."
+)
 LONGEST = 8
 """Characters of a token that are shown."""
 
@@ -52,10 +59,9 @@ def _ranks(axes: Axes, own: pd.DataFrame) -> None:
     axes.yaxis.set_major_locator(FixedLocator([10**power for power in decades]))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value > 1 else "first")
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    layer_axis(axes, int(rows["layer"].max()), "layer (shaded: shown at right)")
     axes.set_title(f"a  where “{rows['token'].iloc[0]}” ranks", loc="left")
-    axes.set(xlabel="layer (shaded: shown at right)", ylabel=f"rank among {size:,.0f}")
-    axes.grid(axis="x", visible=False)
+    axes.set_ylabel(f"rank among {size:,.0f}")
 
 
 def _shown(own: pd.DataFrame) -> list[int]:

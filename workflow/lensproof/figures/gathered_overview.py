@@ -19,6 +19,14 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from lensproof.figures.arms import WIDTH
 from lensproof.figures.style import GREY
 
+CAPTION = (
+    "A drawing of two accounts of how a latent variable comes to be readable where the answer is made; depth upwards, "
+    "the passage's positions on the left and the query position on the right. (a) Admission: the variable is at the "
+    "query position at every depth, and a gate decides whether it can be read from there on. (b) Transport: it is not "
+    "there in that form until attention brings it from the passage, within a window of depths; what is brought in "
+    "below does not last and is derived again above. Neither says that MLPs carry nothing anywhere, nor that the "
+    "window is the same for every model and variable."
+)
 DEPTHS = 11
 """Layers that are drawn."""
 PASSAGE, QUERY = (0.0, 0.6, 1.2), 3.6

@@ -8,19 +8,21 @@ from typing import Any
 import pandas as pd
 
 from lensproof.figures.arms import by_checkpoint, select
+from lensproof.figures.captions import said
 from lensproof.figures.names import measure_title
 from lensproof.figures.style import ARMS
-from lensproof.figures.tables import Grid, interval, latex_table, tidied
+from lensproof.figures.tables import Grid, checkpoint_titles, interval, latex_table, notes, tidied
 
 NAME, TITLE = "probe", "Probes"
-MEASURES = ("probe", "spread", "over_floor")
+SPREAD = "spread"
+MEASURES = ("probe", SPREAD, "over_floor")
 CAPTION = (
     "Whether a linear map decodes the variable at the query position. Above: one map fitted on the training instances "
-    "of all arms and tested on each arm's held-out instances; best of every third layer of the band, mean over "
-    "splits, its standard deviation over splits, and the ratio to the floor, which chooses the best layer in the same "
-    "way on labels permuted across instances. Brackets are {level} bootstrap intervals over splits, which share "
-    "instances: they say nothing of other instances. Below: maps fitted on one arm (rows) and tested on each "
-    "(columns), on states as they are and, after the stroke, less their arm's mean."
+    "of all arms and tested on each arm's held-out instances ({instances}); best of every third layer of the band "
+    "({layers}), mean over splits, its standard deviation over splits, and the ratio to the floor, which chooses the "
+    "best layer in the same way on labels permuted across instances. Brackets are {level} bootstrap intervals over "
+    "splits, which share instances: they say nothing of other instances. Below: maps fitted on one arm (rows) and "
+    "tested on each (columns), on states as they are and, after the stroke, less their arm's mean."
 )
 
 
@@ -42,18 +44,20 @@ def tidy(estimates: pd.DataFrame, published: Mapping[str, Any]) -> pd.DataFrame:
 
 def markdown(table: pd.DataFrame, published: Mapping[str, Any], titles: Mapping[str, str] | None = None) -> str:
     """The table as Markdown."""
-    joint, transfer = _joint(table, titles or {}), _transfer(table, titles or {})
-    return "\n\n".join([f"**{TITLE}.** {_caption(table)}", joint.markdown(), transfer.markdown()]) + "\n"
+    titles = checkpoint_titles(published, titles)
+    joint, transfer = _joint(table, titles), _transfer(table, titles)
+    return "\n\n".join([f"**{TITLE}.** {_caption(table, titles)}", joint.markdown(), transfer.markdown()]) + "\n"
 
 
 def latex(table: pd.DataFrame, published: Mapping[str, Any], titles: Mapping[str, str] | None = None) -> str:
     """The table as LaTeX for ``booktabs``."""
-    grids = [_joint(table, titles or {}), _transfer(table, titles or {})]
-    return latex_table(NAME, _caption(table), grids, paper="gathered")
+    titles = checkpoint_titles(published, titles)
+    grids = [_joint(table, titles), _transfer(table, titles)]
+    return latex_table(NAME, _caption(table, titles), grids, paper="gathered")
 
 
-def _caption(table: pd.DataFrame) -> str:
-    return CAPTION.format(level=f"{table['level'].iloc[0]:.0%}")
+def _caption(table: pd.DataFrame, titles: Mapping[str, str]) -> str:
+    return CAPTION.format(**said(table, titles)) + notes(table[table["measure"] != SPREAD])
 
 
 def _joint(table: pd.DataFrame, titles: Mapping[str, str]) -> Grid:
@@ -67,11 +71,16 @@ def _joint(table: pd.DataFrame, titles: Mapping[str, str]) -> Grid:
 
 
 def _arms(own: pd.DataFrame, names: list[str]) -> Iterator[list[str]]:
-    cells = {(row["method"], row["measure"]): interval(row) for row in own.to_dict("records")}
+    cells = {(row["method"], row["measure"]): _cell(row) for row in own.to_dict("records")}
     (floor,) = (text for (_, measure), text in cells.items() if measure == "floor")
     for place, arm in enumerate(arm for arm in ARMS if (arm, "probe") in cells):
         values = [cells[arm, measure] for measure in MEASURES]
         yield [*(["", ""] if place else names), arm, *values, "" if place else floor]
+
+
+def _cell(row: Mapping[str, Any]) -> str:
+    """Of a deviation over splits resamples of splits make no interval."""
+    return interval({**row, "lo": None, "hi": None} if row["measure"] == SPREAD else row)
 
 
 def _transfer(table: pd.DataFrame, titles: Mapping[str, str]) -> Grid:

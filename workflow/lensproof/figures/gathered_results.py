@@ -9,15 +9,16 @@ from typing import Any
 import pandas as pd
 
 from lensproof.figures.arms import LANGUAGE, Contrast, by_checkpoint, of_contrast, select
-from lensproof.figures.tables import Grid, interval, latex_table, published_values, tidied
+from lensproof.figures.captions import said
+from lensproof.figures.tables import Grid, checkpoint_titles, interval, latex_table, notes, published_values, tidied
 
 NAME, TITLE = "results", "Results in short"
 CAPTION = (
     "What demand does to visibility and to availability, language family. Visibility is R_z at the query position, as "
-    "a mean over the band; availability the accuracy of one linear map fitted on all arms, over the floor of "
-    "permuted labels that chooses its layer in the same way. Brackets are {level} bootstrap intervals over passages "
-    "(over splits, for the map). Where an arm is at chance or both are at ceiling a contrast is void: the claims say "
-    "where."
+    "a mean over the band ({layers}; {instances}); availability the accuracy of one linear map fitted on all arms, "
+    "over the floor of permuted labels that chooses its layer in the same way. Brackets are {level} bootstrap "
+    "intervals over passages (over splits, for the map). Where an arm is at chance or both are at ceiling a contrast "
+    "is void: the claims say where."
 )
 
 
@@ -79,16 +80,18 @@ def tidy(estimates: pd.DataFrame, published: Mapping[str, Any]) -> pd.DataFrame:
 
 def markdown(table: pd.DataFrame, published: Mapping[str, Any], titles: Mapping[str, str] | None = None) -> str:
     """The table as Markdown."""
-    return f"**{TITLE}.** {_caption(table)}\n\n{_grid(table, published, titles or {}).markdown()}\n"
+    titles = checkpoint_titles(published, titles)
+    return f"**{TITLE}.** {_caption(table, titles)}\n\n{_grid(table, published, titles).markdown()}\n"
 
 
 def latex(table: pd.DataFrame, published: Mapping[str, Any], titles: Mapping[str, str] | None = None) -> str:
     """The table as LaTeX for ``booktabs``."""
-    return latex_table(NAME, _caption(table), [_grid(table, published, titles or {})], paper="gathered")
+    titles = checkpoint_titles(published, titles)
+    return latex_table(NAME, _caption(table, titles), [_grid(table, published, titles)], paper="gathered")
 
 
-def _caption(table: pd.DataFrame) -> str:
-    return CAPTION.format(level=f"{table['level'].iloc[0]:.0%}")
+def _caption(table: pd.DataFrame, titles: Mapping[str, str]) -> str:
+    return CAPTION.format(**said(table[table["measure"] == "rz"], titles)) + notes(table)
 
 
 def _grid(table: pd.DataFrame, published: Mapping[str, Any], titles: Mapping[str, str]) -> Grid:

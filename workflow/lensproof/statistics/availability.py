@@ -16,7 +16,7 @@ import pandas as pd
 from lensproof.errors import LensproofError
 from lensproof.statistics.contrasts import ratio
 from lensproof.statistics.sample import Sample
-from lensproof.statistics.table import Row, finish, row
+from lensproof.statistics.table import Row, finish, of_all, row
 
 JOINT = "joint"
 ALL_ARMS, LOWEST = "all_arms", "lowest_arm"
@@ -51,11 +51,11 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
 
 def _of_set(sample: Sample, rows: pd.DataFrame, name: str) -> Iterator[Row]:
     best = best_layers(rows)
-    layers, n = rows["layer"].nunique(), rows["instance"].nunique()
+    layers, n = sorted(set(rows["layer"])), rows["instance"].nunique()
     chance = (1 / rows[rows["permuted"]].groupby("split")["classes"].first()).to_numpy()
     for (trained_on, centred), own in best.groupby(["trained_on", "centred"], observed=True):
         suffix = "" if trained_on == JOINT else f":{trained_on}" + (":centred" if centred else "")
-        about = {"setting": name + suffix, "summary": "all_layers", "layers": layers, "n": n, "unit": "share"}
+        about = {"setting": name + suffix, "n": n, "unit": "share", **of_all(layers)}
         yield from _probes(sample, own, chance, about)
 
 

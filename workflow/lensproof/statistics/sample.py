@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,6 +15,31 @@ from lensproof.statistics.methods import in_order
 
 FACTORS = ("checkpoint", "document", "layer", "method")
 """Columns that observations of every experiment have."""
+SOURCES = {"sequence": ("checkpoint", "corpus", "sequence"), "instance": ("checkpoint", "records", "instance")}
+"""What a shard holds -> that and what it is a part of; those of these that an experiment's observations have."""
+
+
+def join(shards: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """All trials of an experiment, and of others that its estimates are made from too.
+
+    Args:
+        shards: name of a file -> what it holds.
+
+    Raises:
+        LensproofError: two shards of one experiment hold trials of the same sequence or instance, naming the files.
+    """
+    seen: dict[tuple, str] = {}
+    for name, table in shards.items():
+        columns = tuple(sorted(table.columns))  # an experiment's own
+        for unit in (unit for unit in SOURCES if unit in table):
+            source = [column for column in SOURCES[unit] if column in table]
+            for place in table[source].drop_duplicates().to_dict("records"):
+                if (other := seen.setdefault((columns, *place.values()), name)) != name:
+                    raise LensproofError(
+                        f"{other} and {name} both hold {unit} {place[unit]} of {place.get('checkpoint', 'one')}: "
+                        "give each shard once"
+                    )
+    return pd.concat(shards.values(), ignore_index=True)
 
 
 class ByLayer(NamedTuple):

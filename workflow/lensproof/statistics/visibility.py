@@ -21,7 +21,7 @@ from lensproof.statistics.choices import Draws, gained, plain_and_pairs
 from lensproof.statistics.contrasts import ratio
 from lensproof.statistics.means import means, medians
 from lensproof.statistics.sample import ByLayer, Sample
-from lensproof.statistics.table import Row, finish, row
+from lensproof.statistics.table import Row, at, behind, finish, of_all, row
 
 MEASURES = {"rz": "percentile rank", "lz": "decades", "mz": "nats"}
 """Readout -> unit. R_z is the paper's primary one and saturates; the others do not."""
@@ -105,7 +105,7 @@ class Readouts:
     def about(self) -> Row:
         """What rows of the band say of themselves."""
         trials = min(min(values.n) for values in self.by_layer["rz"].values())
-        return {"setting": self.setting, "summary": "band_mean", "layers": len(self.band), "n": trials}
+        return {"setting": self.setting, "summary": "band_mean", **behind(self.band), "n": trials}
 
 
 def _of_family(sample: Sample, observations: pd.DataFrame, family: str) -> Iterator[Row]:
@@ -154,8 +154,7 @@ def _readouts(sample: Sample, found: Readouts) -> Iterator[Row]:
         about = {**found.about, "unit": unit}
         for arm, values in found.by_layer[measure].items():
             for index, layer in enumerate(values.layers):
-                one = {**about, "summary": "layer", "layers": 1, "layer": layer}
-                yield row(sample, arm, values.draws[:, index], measure=measure, **one)
+                yield row(sample, arm, values.draws[:, index], measure=measure, **{**about, **at(layer)})
         mean = found.mean(measure)
         yield from plain_and_pairs(sample, measure, mean, about)
         yield from _two_by_two(sample, measure, mean, about)
@@ -190,7 +189,7 @@ def _rise(sample: Sample, found: Readouts) -> Iterator[Row]:
     low, high = map(found.nearest, RISE)
     if low < high:
         rise = {arm: values.at([high]).mean() - values.at([low]).mean() for arm, values in found.by_layer["lz"].items()}
-        about = {**found.about, "summary": "all_layers", "layers": 2, "unit": MEASURES["lz"]}
+        about = {**found.about, **of_all([low, high]), "unit": MEASURES["lz"]}
         yield from plain_and_pairs(sample, "lz_rise", rise, about)
 
 
@@ -198,12 +197,12 @@ def _profiles(sample: Sample, found: Readouts) -> Iterator[Row]:
     """The plain contrast along the band, and whether R_z and L_z place its peak at one depth."""
     gaps = {measure: found.gap(measure) for measure in MEASURES}
     for measure, unit in MEASURES.items():
-        where = {**found.about, "summary": "layer", "layers": 1, "reference": CONTROL, "contrast": "difference"}
+        where = {**found.about, "unit": unit, "reference": CONTROL, "contrast": "difference"}
         for index, layer in enumerate(found.band):
-            yield row(sample, DEMAND, gaps[measure][:, index], measure=measure, unit=unit, layer=layer, **where)
+            yield row(sample, DEMAND, gaps[measure][:, index], measure=measure, **{**where, **at(layer)})
     depths = np.array([to_paper(layer) / found.depth for layer in found.band])
     peaks = {measure: depths[gap.argmax(axis=1)] for measure, gap in gaps.items()}
-    about = {**found.about, "summary": "all_layers"}
+    about = {**found.about, **of_all(found.band)}
     for measure, peak in peaks.items():
         yield row(sample, DEMAND, peak, measure=f"{measure}_peak", unit="share of depth", **about)
     later = {**about, "unit": "share of depth", "reference": "rz", "contrast": "difference"}

@@ -17,7 +17,7 @@ from typing import Any
 
 import lensproof
 from lensproof.errors import LensproofError
-from lensproof.files import read_json, write_json
+from lensproof.files import damaged, read_json, write_json
 
 OWN = Path(lensproof.__file__).parents[1] / "resources" / "passages"
 """The project's own passages."""
@@ -212,6 +212,6 @@ def read(path: str | Path) -> list[Passage]:
     if Path(path).is_dir():
         return load(path)
     try:
-        return [Passage(**passage) for passage in read_json(path)["passages"]]
-    except (KeyError, TypeError):
-        raise LensproofError(f"{path} holds no passages: build it with `snakemake --cores 2 {path}`") from None
+        return [Passage(**passage) for passage in read_json(path, "passages")["passages"]]
+    except TypeError as error:
+        raise damaged(path, f"it holds no passages: {error}") from None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lensproof.errors import LensproofError
-from lensproof.files import atomic
+from lensproof.files import absent, atomic
 
 ARMS = ("automatic", "report", "flexible", "control", "supplied")
 """From no demand on the latent variable to naming it, feeding it to an operator, and the two controls."""
@@ -119,7 +119,7 @@ def numbered_records(path: str | Path) -> dict[int, Record]:
     try:
         lines = Path(path).read_bytes().decode("utf-8").split("\n")
     except FileNotFoundError:
-        raise LensproofError(f"{path} does not exist") from None
+        raise absent(path) from None
     except UnicodeDecodeError as error:
         raise LensproofError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
     found = {n: _parsed(f"{path}, line {n}", line) for n, line in enumerate(lines, 1) if line.strip()}

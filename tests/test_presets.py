@@ -1,0 +1,112 @@
+"""Results remember the preset that made them, and every command that is printed goes on with it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lensproof.errors import LensproofError
+from lensproof.files import read_json, read_parquet, read_safetensors, read_table, write_json
+from lensproof.presets import command, command_for, made, mark, refusal
+
+SMALL = "snakemake --cores 2 --configfile workflow/presets/small.yaml --"
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """A folder whose results the preset small made."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LENSPROOF_PRESET", raising=False)
+    write_json("results/preset.json", mark("small", [Path("workflow/presets/small.yaml").absolute()]))
+    write_json("results/preset.json", {**made(), "files": ["workflow/presets/small.yaml"]})
+    return tmp_path
+
+
+def test_a_command_names_the_preset_unless_it_is_the_default(root, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LENSPROOF_PRESET", raising=False)
+    assert command("verify") == command("verify", preset="desk") == "snakemake --cores 2 verify"
+    assert command("verify", preset="small") == f"{SMALL} verify"
+    assert command(preset="small") == SMALL.removesuffix(" --")
+    own = tmp_path / "mine.yaml"
+    write_json("results/preset.json", mark("mine", [own]))
+    assert command("verify") == f"snakemake --cores 2 --configfile {own} -- verify"
+    write_json("results/preset.json", mark("paper", [root / "workflow/presets/paper.yaml"]))
+    assert command("verify") == "snakemake --cores 2 --configfile workflow/presets/paper.yaml -- verify"
+    assert command("verify", preset="desk") == "snakemake --cores 2 verify"
+    monkeypatch.setenv("LENSPROOF_PRESET", "small")  # in a job of a run
+    assert command("verify") == f"{SMALL} verify"
+
+
+def test_a_file_is_built_with_the_preset_of_its_own_results(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LENSPROOF_PRESET", raising=False)
+    write_json("elsewhere/results/preset.json", {"preset": "small"})
+    file = "elsewhere/results/estimates/a.parquet"
+    assert command_for(file) == f"{SMALL} {file}"
+    assert command_for("results/estimates/a.parquet") == "snakemake --cores 2 results/estimates/a.parquet"
+
+
+@pytest.mark.parametrize("content", ["", "small", "[]", "{}", '{"preset": 3}'])
+def test_a_mark_that_cannot_be_read_marks_nothing(tmp_path, content):
+    (tmp_path / "preset.json").write_text(content)
+    assert made(tmp_path) == {}
+    assert refusal("desk", results=tmp_path) is None
+
+
+def test_another_presets_results_are_not_replaced_unasked(small):
+    assert refusal("small") is None
+    line = refusal("desk", ["verify"])
+    assert "\n" not in line
+    assert f"`{SMALL} verify`" in line
+    assert "`snakemake --cores 2 --config preset=desk -- verify` or `make reproduce`" in line
+    assert "`snakemake --cores 2 --config preset=desk`" in refusal("desk")
+
+
+@pytest.mark.parametrize("read", [read_json, read_parquet, read_table, read_safetensors])
+def test_a_missing_file_is_built_with_the_preset_of_the_results(small, read):
+    path = "results/tables/a.csv" if read is read_table else "results/a.parquet"
+    with pytest.raises(LensproofError) as caught:
+        read(path)
+    assert f"`{SMALL} {path}`" in str(caught.value)
+
+
+CLAIM = "lexframe_order1_top1"
+HINTS = {
+    "claim": (["claim", CLAIM], f"{SMALL} claim_{CLAIM}"),
+    "verify": (["verify"], f"{SMALL} claims"),
+    "read": (
+        ["read", "--checkpoint", "smollm2-135m", "--lens", "logit", "A"],
+        f"{SMALL} results/checkpoints/smollm2-135m/checkpoint.json",
+    ),
+    "table": (
+        ["table", "lexframe", "table1", "results/estimates/a.parquet", "--out", "a.csv"],
+        f"{SMALL} results/estimates/a.parquet",
+    ),
+    "figure": (
+        ["figure", "lexframe", "fig4", "results/estimates/a.parquet", "--out", "a.pdf"],
+        f"{SMALL} results/estimates/a.parquet",
+    ),
+    "estimate": (
+        ["estimate", "readings", "results/observations/a.parquet", "--out", "a.parquet"],
+        f"{SMALL} results/observations/a.parquet",
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "hint"), HINTS.values(), ids=HINTS)
+def test_what_a_command_says_to_type_names_the_preset(small, arguments, hint):
+    done = subprocess.run([sys.executable, "-m", "lensproof", *arguments], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert f"`{hint}`" in done.stderr
+
+
+def test_no_command_is_written_out_elsewhere(root):
+    """What is printed for a user to type goes through one place, which knows the preset."""
+    for path in (root / "workflow/lensproof").rglob("*.py"):
+        if path.name != "presets.py":
+            assert not re.search(r"snakemake +--", path.read_text()), path

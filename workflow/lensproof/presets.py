@@ -1,0 +1,94 @@
+"""Which preset the results in a folder were made with, and the commands that go on with it.
+
+A run leaves ``preset.json`` in its results: the preset's name and the configuration files that were named to choose it.
+A command that is printed for a user to type names the same preset, since a bare ``snakemake`` means the default one.
+Nothing heavy is imported here: the Snakefile looks here when a run starts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+DEFAULT = "desk"
+"""The preset that ``config.yaml`` is."""
+VARIABLE = "LENSPROOF_PRESET"
+"""Holds the preset's name in every job of a run."""
+RESULTS = Path("results")
+NAME = "preset.json"
+FOLDER = Path("workflow/presets")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def mark(preset: str, files: Iterable[str | Path] = ()) -> dict[str, Any]:
+    """What a run leaves in ``results/preset.json``: ``preset``, and ``files`` as they are to be named again."""
+    return {"preset": preset, "files": [_named(Path(file)) for file in files]}
+
+
+def _named(file: Path) -> str:
+    """From the project's folder where it lies inside, else whole."""
+    file = file.absolute()
+    return str(file.relative_to(ROOT)) if file.is_relative_to(ROOT) else str(file)
+
+
+def made(results: str | Path = RESULTS) -> dict[str, Any]:
+    """The mark of the last run that left results here, empty where there is none that can be read."""
+    try:
+        found = json.loads((Path(results) / NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and isinstance(found.get("preset"), str) else {}
+
+
+def command(*targets: object, preset: str | None = None, results: str | Path = RESULTS) -> str:
+    """What to type to build ``targets`` with a preset.
+
+    Args:
+        targets: files or rules.
+        preset: its name; none: that of the results, or of the run whose job this is.
+        results: where the mark of the run may lie.
+    """
+    found = made(results)
+    preset = preset or os.environ.get(VARIABLE) or found.get("preset") or DEFAULT
+    words = ["snakemake --cores 2"]
+    if preset != DEFAULT:
+        words.append(f"--configfile {' '.join(_files(preset, found))}")
+        words += ["--"] if targets else []  # or the target would be one more file
+    return " ".join([*words, *map(str, targets)])
+
+
+def _files(preset: str, found: Mapping[str, Any]) -> Sequence[str]:
+    own = found.get("files") if found.get("preset") == preset else None
+    return own or [str(FOLDER / f"{preset}.yaml")]
+
+
+def command_for(path: str | Path) -> str:
+    """What to type to build a file of the results, with the preset of the folder that it stands in."""
+    folder = next((parent for parent in Path(path).parents if (parent / NAME).is_file()), RESULTS)
+    return command(shlex.quote(str(path)), results=folder)
+
+
+def refusal(asked: str, targets: Sequence[str] = (), results: str | Path = RESULTS) -> str | None:
+    """Why a run that nobody named a preset for does not start: the results are of another one.
+
+    Args:
+        asked: the preset that it would run.
+        targets: what it was to build; empty: everything.
+        results: folder of the results.
+
+    Returns:
+        One line that says how to go on with that preset, and how to replace it; None where nothing is in the way.
+    """
+    there = made(results).get("preset", asked)
+    if there == asked:
+        return None
+    replace = " ".join([f"snakemake --cores 2 --config preset={asked}", *(["--", *targets] if targets else [])])
+    return (
+        f"{results}/ holds results of the preset {there}, and no preset was named. To go on with it: "
+        f"`{command(*targets, preset=there, results=results)}`; to replace it by {asked}: `{replace}` or "
+        f"`make reproduce{'' if asked == DEFAULT else f' SIZE={asked}'}`"
+    )
