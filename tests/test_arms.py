@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -88,10 +89,13 @@ def test_saved_states_come_back_with_their_records_and_only_for_their_weights(tm
     arms.save(tmp_path / "a.safetensors", states[:10], records[:10], {"weights": "w"})
     arms.save(tmp_path / "b.safetensors", states[10:], records[10:], {"weights": "w"})
     paths = [tmp_path / "a.safetensors", tmp_path / "b.safetensors"]
-    found, back = arms.load(paths, records[::-1], "w")
+    decoder = SimpleNamespace(depth=2, width=4)
+    found, back = arms.load(paths, records[::-1], decoder, "w")
     assert found == records
     assert torch.equal(back, states)
     with pytest.raises(LensproofError, match="other weights"):
-        arms.load(paths, records, "v")
+        arms.load(paths, records, decoder, "v")
     with pytest.raises(LensproofError, match="not among the records"):
-        arms.load(paths, records[:5], "w")
+        arms.load(paths, records[:5], decoder, "w")
+    with pytest.raises(LensproofError, match="its states are not those of 3 blocks of width 4"):
+        arms.load(paths, records, SimpleNamespace(depth=3, width=4), "w")

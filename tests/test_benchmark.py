@@ -128,9 +128,10 @@ def test_passages_that_are_not_there(tmp_path):
     (tmp_path / "english.txt").unlink()
     with pytest.raises(LensproofError, match="has no english.txt"):
         load(tmp_path)
-    (tmp_path / "all.json").write_text("[]")
-    with pytest.raises(LensproofError, match="all.json holds no passages"):
-        read(tmp_path / "all.json")
+    for content, words in (("[]", "it has no passages"), ('{"passages": [{"id": "01"}]}', "it holds no passages")):
+        (tmp_path / "all.json").write_text(content)
+        with pytest.raises(LensproofError, match=f"all.json is damaged .{words}.*build it again with `snakemake"):
+            read(tmp_path / "all.json")
 
 
 @pytest.mark.parametrize("form", ["devtest", "jsonl"])

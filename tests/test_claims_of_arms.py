@@ -149,13 +149,18 @@ def test_a_claim_that_the_guard_fires():
 
 # -- planted checkpoints
 
+SMALL = "snakemake --cores 2 --configfile workflow/presets/small.yaml --"
+
 
 @pytest.fixture
 def planted():
     """The record of the primary contrast on a planted model and on one of the desk, both answering at ceiling."""
     rows = [*arm("flexible", 1.0, 0), *arm("control", 1.0, 0)]
     cases = [case(*rows, checkpoint=name) for name in ("planted-gate", "adapted")]
-    return judge(CONTRAST, CLAIMS[CONTRAST], cases, "desk", ["planted-gate"])
+    record = judge(CONTRAST, CLAIMS[CONTRAST], cases, "desk", ["planted-gate"])
+    for verdict in record["checkpoints"]:  # what the command adds
+        verdict |= {"preset": "small", "entry": "from estimates", "inputs": []}
+    return record
 
 
 def test_a_planted_checkpoint_is_judged_at_its_own_level(planted):
@@ -193,8 +198,6 @@ def test_rules_are_worded_at_the_level_of_each_checkpoint():
 
 def test_records_match_their_schema(planted, root):
     validator = Draft202012Validator(yaml.safe_load((root / "workflow/schemas/claim.schema.yaml").read_text()))
-    for verdict in planted["checkpoints"]:
-        verdict |= {"entry": "from estimates", "inputs": []}
     validator.validate(json.loads(json.dumps({**planted, "provenance": {}})))
 
 
@@ -213,14 +216,14 @@ def test_verify_holds_each_level_to_what_it_expects(planted):
         f"{CONTRAST}: not testable on any planted checkpoint; so it is"
     ]
     missing = list(shortfalls({CONTRAST: planted, "other": None}, {CONTRAST: [], "other": ["planted", "desk"]}))
-    assert missing == ["other: not run; build it with `snakemake --cores 2 claim_other`"]
+    assert missing == [f"other: not run; build it with `{SMALL} claim_other`"]
 
 
 def test_the_commands_know_planted_checkpoints(tmp_path):
     rows = [*arm("flexible", 1.0, 0), *arm("control", 1.0, 0), gap("flexible", "control", 0.3)]
     for name in ("planted-gate", "adapted"):
         table = pd.DataFrame([{**line, "checkpoint": name} for line in rows]).astype({"layer": "Int16"})
-        write_parquet(tmp_path / f"{name}.parquet", table, {})
+        write_parquet(tmp_path / f"{name}.parquet", table, {"preset": "small"})
     write_json(tmp_path / "published/claims.yaml", {"claims": {CONTRAST: catalogue.load("claims")["claims"][CONTRAST]}})
     write_json(tmp_path / "published/gathered.yaml", PUBLISHED)
     out = f"results/claims/{CONTRAST}.json"
@@ -235,10 +238,10 @@ def test_the_commands_know_planted_checkpoints(tmp_path):
     done = lensproof(*judged, "--planted", "planted-gate")
     assert done.returncode == 0, done.stderr
     shown = " ".join(lensproof("claim", CONTRAST).stdout.split())
-    assert "planted-gate: reproduced (planted, from estimates)" in shown
-    assert "adapted: not testable (desk, from estimates)" in shown
+    assert "planted-gate: reproduced (preset small, planted, from estimates)" in shown
+    assert "adapted: not testable (preset small, desk, from estimates)" in shown
     assert "gate `lensproof verify` fails unless reproduced (planted, desk)" in shown
-    assert "Claims (level: planted, desk)" in lensproof("claims").stdout
+    assert "Claims (preset: small; level: planted, desk)" in lensproof("claims").stdout
     done = lensproof("verify")
     assert done.returncode == 1
     assert done.stdout.startswith(f"{CONTRAST}: not testable on any desk checkpoint; needs flexible and control")

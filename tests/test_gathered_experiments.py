@@ -25,7 +25,11 @@ from lensproof.lenses.band import band
 
 LAYERS, BLOCK, INSTANCES = 8, 3, 20
 """The smallest planted model; from layer 4 on, the first of the band, what is asked for can be read."""
-OPTIONS = {"splits": 2, "depths": [0.4, 0.6, 0.9], "top": 2, "profiled": ["language"]}
+OPTIONS = {
+    "visibility": {"sets": ["language", "language_length"], "profiled": ["language"]},
+    "availability": {"sets": ["language"], "splits": 2},
+    "worked_example": {"sets": ["language"], "depths": [0.4, 0.6, 0.9], "top": 2},
+}
 
 
 def lensproof(*arguments):
@@ -73,7 +77,8 @@ def observed(folder, experiment, kind="", records="language", files=None):
         given = ["--checkpoint", folder / "planted", "--records", folder / f"{records}.jsonl", "--threads", 1]
         given += [part for file in files for part in ("--states", file)]
         given += ["--input", f"jacobian_lens={folder / 'lens.safetensors'}"] if ON_RECORDS[experiment].inputs else []
-        lensproof("observe-arms", experiment, *given, "--set", records, "--options", json.dumps(OPTIONS), "--out", out)
+        options = json.dumps(OPTIONS[experiment])
+        lensproof("observe-arms", experiment, *given, "--set", records, "--options", options, "--out", out)
     return out
 
 
@@ -125,7 +130,7 @@ def test_what_is_not_profiled_is_read_over_the_band_by_the_jacobian_lens(folder,
     out = folder / "visibility_band.parquet"
     given = ["--checkpoint", folder / "planted", "--records", folder / "language.jsonl", "--threads", 1]
     given += [part for first in (0, INSTANCES // 2) for part in ("--states", folder / f"states_{first}.safetensors")]
-    given += ["--input", f"jacobian_lens={folder / 'lens.safetensors'}", "--options", json.dumps(OPTIONS)]
+    given += ["--input", f"jacobian_lens={folder / 'lens.safetensors'}", "--options", json.dumps(OPTIONS["visibility"])]
     lensproof("observe-arms", "visibility", *given, "--set", "language_length", "--out", out)
     found = read_parquet(out)
     assert set(found["lens"]) == {"jacobian_lens"}
@@ -156,7 +161,7 @@ def test_the_worked_example_is_the_first_instance_at_the_ranks_that_visibility_f
     assert z.sort_index().tolist() == same.sort_index().tolist()
     shown = example[example["place"] > 0]
     assert set(shown["layer"]) == {4, 6, 8}
-    assert shown.groupby(["method", "layer"], observed=True)["place"].max().eq(OPTIONS["top"]).all()
+    assert shown.groupby(["method", "layer"], observed=True)["place"].max().eq(OPTIONS["worked_example"]["top"]).all()
     named = shown[(shown["method"] == "report") & (shown["layer"] == 6) & (shown["place"] == 1)]
     assert named["token"].str.strip().tolist() == example[example["place"] == 0]["token"].unique().tolist()
 
@@ -228,20 +233,21 @@ def test_on_another_device_states_are_the_same(folder, elsewhere):
     [
         (["query-states", "--arms", "supplid", "--count", 1], "no record of the arm 'supplid'"),
         (["query-states", "--count", INSTANCES + 1], f"{INSTANCES + 1} instances complete in"),
-        (["observe-arms", "visibilty"], "there is no 'visibilty' in experiments"),
+        (["observe-arms", "visibilty"], "there is no experiment 'visibilty': use one of visibility, availability, "),
         (["observe-arms", "visibility"], "this experiment needs --input jacobian_lens=FILE"),
     ],
 )
 def test_what_cannot_be_run_is_one_line_and_leaves_nothing(folder, tmp_path, command, message):
-    given = ["--checkpoint", folder / "planted", "--records", folder / "language.jsonl", "--out", tmp_path / "out"]
+    given = ["--checkpoint", folder / "planted", "--records", folder / "language.jsonl"]
     mine = ["--states", folder / "states_0.safetensors", "--set", "language"] if "observe-arms" in command else []
+    out = tmp_path / ("out.parquet" if mine else "out.safetensors")
     with pytest.raises(LensproofError, match=message) as caught:
-        lensproof(*command, *given, *mine)
+        lensproof(*command, *given, *mine, "--out", out)
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_cue_that_is_not_there_cannot_be_left_out(folder, tmp_path):
     with pytest.raises(LensproofError, match="-automatic: the instruction does not end in the answer cue"):
-        lensproof("records", "without-cue", folder / "language_no_cue.jsonl", "--out", tmp_path / "out")
+        lensproof("records", "without-cue", folder / "language_no_cue.jsonl", "--out", tmp_path / "out.jsonl")
     assert not list(tmp_path.iterdir())

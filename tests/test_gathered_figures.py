@@ -21,6 +21,7 @@ from lensproof.claims import catalogue
 from lensproof.corpora.benchmark.record import ARMS
 from lensproof.errors import LensproofError
 from lensproof.figures import (
+    captions,
     gathered_across,
     gathered_contrasts,
     gathered_entry,
@@ -256,6 +257,29 @@ def test_any_number_of_checkpoints(estimates, module, count):
     toy = estimates[estimates["checkpoint"] == "toy"]
     figure = drawn(module, pd.concat([toy.assign(checkpoint=f"toy-{index}") for index in range(count)]))
     assert len(figure.subfigs or figure.axes) == (count if module is not gathered_across else 1)
+
+
+@pytest.mark.parametrize("name", FIGURES["gathered"])
+def test_a_caption_says_what_the_estimates_are_of(estimates, name):
+    module = importlib.import_module(f"lensproof.figures.gathered_{name}")
+    needed = FIGURES["gathered"][name]
+    rows = estimates[estimates["experiment"].isin(needed)] if needed else pd.DataFrame(columns=COLUMNS)
+    text = captions.of_figure(name, module.CAPTION, rows, {"toy": "A toy"})
+    assert text.startswith(f"**{title(name)}.** ")
+    assert "{" not in text
+    if needed:
+        assert "A toy, qwen3.6-27b" in text
+    if name in ("entry", "across"):
+        assert all(words in text for words in ("95%", "100 resamples", "instances of"))
+
+
+@pytest.mark.parametrize("module", TABLE_MODULES)
+def test_tables_name_their_layers_and_sizes(estimates, published, module):
+    text = module.markdown(module.tidy(estimates, published), published)
+    layers = {"contrasts": "layers 6, 7, ..., 12", "results": "layers 6, 7, ..., 12", "probe": "layers 6, 9"}
+    assert layers[module.NAME] in text
+    assert "instances of" in text
+    assert "{" not in text
 
 
 @pytest.mark.parametrize("deficiency", [*DEFICIENCIES, "none"])

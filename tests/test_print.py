@@ -33,8 +33,8 @@ DRAWN = {
 """Figure -> the methods that stand in it."""
 
 
-def module(name):
-    return importlib.import_module(f"lensproof.figures.lexframe_{name}")
+def module(name, paper="lexframe"):
+    return importlib.import_module(f"lensproof.figures.{paper}_{name}")
 
 
 def row(measure, method, point, lo, hi, **more):
@@ -120,10 +120,10 @@ def test_ticks_reach_the_last_layer_evenly(last):
     assert gaps[0] / 2 <= gaps[-1] <= 1.5 * gaps[0]  # neither crowded nor a tick missing
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", FIGURES["lexframe"])
 def test_a_caption_says_what_the_estimates_are_of(name):
     rows = extreme(name) if name in DRAWN else pd.DataFrame([row("plane_x", "state", 0.0, 0.0, 0.0, layer=1)])
-    rows = pd.DataFrame(columns=COLUMNS) if not FIGURES[name] else rows
+    rows = pd.DataFrame(columns=COLUMNS) if not FIGURES["lexframe"][name] else rows
     text = captions.of_figure(name, module(name).CAPTION, rows, {"toy": "A toy"})
     assert text.startswith(f"**{title(name)}.** ")
     assert "{" not in text

@@ -10,7 +10,9 @@ import json
 import shutil
 from pathlib import Path
 
+import benchmark_world
 import click
+import gathered_world
 import pandas as pd
 import pytest
 import torch
@@ -21,11 +23,22 @@ from synthetic import observations
 from lensproof import progress
 from lensproof.checkpoints.build import build
 from lensproof.checkpoints.load import load
+from lensproof.checkpoints.registry import section_on_records
 from lensproof.cli import cli
 from lensproof.config import Checkpoint
+from lensproof.corpora.benchmark import passages
 from lensproof.errors import LensproofError
 from lensproof.experiments import prompt
-from lensproof.files import read_json, read_parquet, read_provenance, read_safetensors, write_parquet, write_safetensors
+from lensproof.files import (
+    provenance_path,
+    read_json,
+    read_parquet,
+    read_provenance,
+    read_safetensors,
+    write_json,
+    write_parquet,
+    write_safetensors,
+)
 from lensproof.frames import flow, typical
 from lensproof.frames.basis import covectors
 from lensproof.lenses import jacobian, probe, tuned
@@ -340,21 +353,35 @@ def test_sequences_longer_than_there_is(made, tmp_path):
         ("table", "fig4", "there is no table 'fig4'"),
         ("figure", "table1", "there is no figure 'table1': use one of fig1, "),
         ("figure", "fig99", "there is no figure 'fig99'"),
+        ("observe", "visibility", "`lensproof observe-arms`"),
+        ("table", "gathered table1", "there is no table 'table1': use one of contrasts, results, "),
+        ("figure", "gathered fig4", "there is no figure 'fig4': use one of overview, entry, "),
+        ("figure", "lexframe entry", "there is no figure 'entry': use one of fig1, "),
     ],
 )
 def test_a_name_that_is_not_known(made, tmp_path, command, name, words):
     file = made / ("trials.parquet" if command == "estimate" else "estimates.parquet")
     given = {"observe": [name, *readers(made, made / "sequences.parquet")["observe"][1:]], "estimate": [name, file]}
-    arguments = given.get(command, ["lexframe", name, file])
+    paper, _, name = name.rpartition(" ")
+    arguments = given.get(command, [paper or "lexframe", name, file])
     assert words in refused(command, *arguments, "--out", tmp_path / f"out{ENDS.get(command, '.parquet')}")
 
 
-ANY_NAME = {"fetch", "checkpoint", "schema"}
+ANY_NAME = {"fetch", "checkpoint", "schema", "plant", "train-adapter"}
 """What these write is called as one likes, or is a folder."""
+
+
+def commands(group=cli, before=""):
+    """Every command with its name, those of groups too."""
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        yield from commands(command, f"{name} ") if isinstance(command, click.Group) else [(before + name, command)]
+
+
 WRITERS = [
     (name, option)
-    for name in cli.list_commands(None)
-    for option in cli.get_command(None, name).params
+    for name, command in commands()
+    for option in command.params
     if option.name == "out" and name not in ANY_NAME
 ]
 
@@ -487,3 +514,201 @@ def test_a_heatmap_goes_where_there_is_no_folder_yet(made, tmp_path):
     out = tmp_path / "new" / "folder" / "read.png"
     lensproof("read", "--checkpoint", "toy", "--lens", "logit", "--results", made, "--out", out, "The boat")
     assert out.read_bytes().startswith(b"\x89PNG")
+
+
+# -- experiments on benchmark records
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """A planted model with passages, records and two shards of states."""
+    folder = tmp_path_factory.mktemp("planted") / "results"
+    model = ["--checkpoint", folder / "checkpoints/planted"]
+    lensproof("plant", "--kind", "gather", "--block", 3, "--layers", 8, "--out", folder / "checkpoints/planted")
+    lensproof("records", "build", "language", *model, "--count", 4, "--out", folder / "records.jsonl")
+    for first in (0, 1):
+        on = [*model, "--records", folder / "records.jsonl", "--first", first, "--count", 1]
+        lensproof("query-states", *on, "--out", folder / f"states_{first}.safetensors")
+    passages.write(folder / "passages.json", benchmark_world.passages(28), {})
+    return folder
+
+
+def on_records(planted, records=None, states=None, source=None):
+    """Command -> its arguments and how the name of what it writes ends; with other files in place of the right ones."""
+    model = ["--checkpoint", planted / "checkpoints/planted"]
+    records, states = records or planted / "records.jsonl", states or planted / "states_0.safetensors"
+    source = source or planted / "passages.json"
+    return {
+        "query-states": ([*model, "--records", records, "--count", 1], ".safetensors"),
+        "observe-arms": (
+            ["availability", *model, "--records", records, "--states", states, "--set", "language"],
+            ".parquet",
+        ),
+        "records check": ([records, *model], None),
+        "records without-cue": ([records], ".jsonl"),
+        "records build": (["language", "--passages", source, *model], ".jsonl"),
+        "train-adapter": ([*model, "--passages", source], ""),
+    }
+
+
+def refused_on_records(planted, tmp_path, command, *more, **files) -> str:
+    """The line with which a command refuses; it leaves nothing."""
+    arguments, end = on_records(planted, **files)[command]
+    out = [] if end is None else ["--out", tmp_path / "made" / f"out{end}"]
+    line = refused(*command.split(), *arguments, *more, *out)
+    assert not (tmp_path / "made").exists()
+    return line
+
+
+READ_RECORDS = ("query-states", "observe-arms", "records check", "records without-cue")
+
+
+@pytest.mark.parametrize("command", READ_RECORDS)
+@pytest.mark.parametrize("kind", [*SPOILED, "absent", "other"])
+def test_records_that_are_none(planted, tmp_path, command, kind):
+    file = tmp_path / "given.jsonl"
+    if kind in SPOILED:
+        file.write_bytes(SPOILED[kind]((planted / "records.jsonl").read_bytes()))
+    elif kind == "other":
+        file.write_text('{"a": 1}\n')
+    line = refused_on_records(planted, tmp_path, command, records=file)
+    assert str(file) in line
+    if kind == "absent":
+        assert line.endswith(f"build it with `snakemake --cores 2 {file}`")
+
+
+@pytest.mark.parametrize("command", ["query-states", "observe-arms"])
+@pytest.mark.parametrize("without_cue", [False, True])
+def test_records_that_were_made_for_another_tokenizer(planted, tmp_path, command, without_cue):
+    file = tmp_path / "given.jsonl"
+    shutil.copy(planted / "records.jsonl", file)
+    write_json(provenance_path(file), {"inputs": {"tokenizer": {"sha256": "0" * 64}}})
+    if without_cue:
+        lensproof("records", "without-cue", file, "--out", tmp_path / "bare.jsonl")
+        file = tmp_path / "bare.jsonl"
+    assert "was made with another tokenizer" in refused_on_records(planted, tmp_path, command, records=file)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "absent"])
+def test_states_that_are_damaged(planted, tmp_path, kind):
+    file = tmp_path / "given.safetensors"
+    if kind != "absent":
+        shutil.copy(planted / "states_0.safetensors", file)
+        spoil(file, kind)
+    line = refused_on_records(planted, tmp_path, "observe-arms", states=file)
+    assert line.endswith(f"build it again with `snakemake --cores 2 {file}`" if kind != "absent" else f"2 {file}`")
+
+
+@pytest.mark.parametrize("what", ["weights", "records", "count"])
+def test_states_of_something_else(planted, tmp_path, what):
+    file = tmp_path / "given.safetensors"
+    tensors, made = (read(planted / "states_0.safetensors") for read in (read_safetensors, read_provenance))
+    changed = {"weights": {"weights": "0" * 64}, "records": {"records": ["nobody"] * len(made["records"])},
+               "count": {"records": made["records"][1:]}}[what]  # fmt: skip
+    write_safetensors(file, tensors, {**made, **changed})
+    words = {"weights": "was made with other weights", "records": "holds states of nobody", "count": "is damaged"}[what]
+    line = refused_on_records(planted, tmp_path, "observe-arms", states=file)
+    assert words in line
+    assert line.endswith(f"build it again with `snakemake --cores 2 {file}`")
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_states_twice(planted, tmp_path, copied):
+    first = planted / "states_0.safetensors"
+    second = shutil.copy(first, tmp_path / "copy.safetensors") if copied else first
+    line = refused_on_records(planted, tmp_path, "observe-arms", "--states", second)
+    assert line.endswith("give each shard once" if copied else "give each file once")
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_observations_on_records_twice(tmp_path, copied):
+    first = tmp_path / "shard_000.parquet"
+    write_parquet(first, gathered_world.visibility(instances=4, passages=2), {})
+    second = shutil.copy(first, tmp_path / "copy.parquet") if copied else first
+    line = refused("estimate", "visibility", first, second, "--out", tmp_path / "out.parquet")
+    assert line.endswith("both hold instance i000 of toy: give each shard once" if copied else "give each file once")
+    assert not (tmp_path / "out.parquet").exists()
+
+
+@pytest.mark.parametrize("command", ["records build", "train-adapter"])
+@pytest.mark.parametrize("kind", [*SPOILED, "absent", "other"])
+def test_passages_that_are_none(made, planted, tmp_path, command, kind):
+    file = tmp_path / "given.json"
+    if kind in SPOILED:
+        file.write_bytes(SPOILED[kind]((planted / "passages.json").read_bytes()))
+    elif kind == "other":
+        file.write_text("{}")
+    # A planted model's own world needs no passages.
+    line = refused_on_records(planted, tmp_path, command, "--checkpoint", made / "checkpoints/toy", source=file)
+    assert str(file) in line
+    assert line.endswith(f"`snakemake --cores 2 {file}`")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("{bad", "--options is not valid JSON"),
+        ("[]", "--options must be a JSON object"),
+        ("{}", "--options: sets is missing"),
+        ('{"sets": ["language"], "splits": 1}', "--options: splits: should be greater than or equal to 2"),
+        ('{"sets": ["languages"], "splits": 2}', "--options: sets.0: should be 'language'"),
+        ('{"sets": ["language"], "splits": 2, "x": 1}', "--options: unknown key x"),
+    ],
+)
+def test_options_of_an_experiment_on_records(planted, tmp_path, options, words):
+    assert words in refused_on_records(planted, tmp_path, "observe-arms", "--options", options)
+
+
+def test_an_experiment_on_records_without_options_is_as_the_configuration_says(planted, tmp_path):
+    out, more = tmp_path / "out.parquet", ["--input", f"jacobian_lens={tmp_path / 'lens.safetensors'}"]
+    arguments, _ = on_records(planted)["observe-arms"]
+    text = tmp_path / "sequences.parquet"
+    write_parquet(text, sequences(), {})
+    fit = ["--sequences", text, "--count", 1, "--lowest", 3, "--skip", 4, "--out", tmp_path / "lens.safetensors"]
+    lensproof("fit-jacobian", "--checkpoint", planted / "checkpoints/planted", *fit)
+    lensproof("observe-arms", "worked_example", *arguments[1:], *more, "--out", out)
+    assert read_provenance(out)["settings"]["options"] == section_on_records("worked_example")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nope", "there is no experiment 'nope': use one of visibility, availability, "),
+        ("planes", "`lensproof observe`"),
+        ("readings", "`lensproof readings`"),
+    ],
+)
+def test_an_experiment_on_records_that_is_not_known(planted, tmp_path, name, words):
+    arguments, _ = on_records(planted)["observe-arms"]
+    assert words in refused("observe-arms", name, *arguments[1:], "--out", tmp_path / "out.parquet")
+
+
+def test_an_input_that_is_not_there(planted, tmp_path):
+    line = refused_on_records(planted, tmp_path, "observe-arms", "--input", f"jacobian_lens={tmp_path / 'lens'}")
+    assert f"{tmp_path / 'lens'} does not exist: build it with" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["plant", "--kind", "gather", "--block", 40], "this model cannot be planted: "),
+        (["records", "build", "languages"], "there are no records languages for a planted model"),
+        (["records", "build", "tracking"], "there are no records tracking for a planted model"),
+        (["records", "passages", "nope"], "nope is not in the registry of passages"),
+        (["query-states", "--arms", "supplid", "--count", 1], "no record of the arm 'supplid'"),
+    ],
+)
+def test_what_cannot_be_meant_of_records(planted, tmp_path, arguments, words):
+    more = {"query-states": ["--records", planted / "records.jsonl"]}.get(arguments[0], [])
+    if arguments[0] != "plant" and "passages" not in arguments:
+        more += ["--checkpoint", planted / "checkpoints/planted"]
+    out = (
+        "out.safetensors" if arguments[0] == "query-states" else "out.json" if "passages" in arguments else "out.jsonl"
+    )
+    assert words in refused(*arguments, *more, "--out", tmp_path / "made" / out)
+    assert not list(tmp_path.glob("made/*"))
+
+
+def test_a_probe_of_one_passage(planted, tmp_path):
+    line = refused_on_records(planted, tmp_path, "observe-arms")
+    assert line.endswith("the probe needs others to be tested on")

@@ -49,11 +49,13 @@ def command(
     options.use_threads(threads)
     manifest = checkpoint / "checkpoint.json"
     weights = read_json(manifest, "sha256")["sha256"]
-    own, found = arms.load(states, needs.records_for(checkpoint, records), weights)
+    read = needs.records_for(checkpoint, records)
+    decoder = load(checkpoint, device, precision)
+    own, found = arms.load(states, read, decoder, weights)
     run = arms.ArmsRun(
         checkpoint=checkpoint.name,
         name=name,
-        decoder=load(checkpoint, device, precision),
+        decoder=decoder,
         tokenizer=load_tokenizer(checkpoint),
         records=own,
         states=found,
@@ -64,10 +66,10 @@ def command(
     )
     table = module.observe(run).assign(checkpoint=checkpoint.name, precision=precision, seed=seed, records=name)
     table = options.categories(table.assign(batch_size=table.get("batch_size", 1)))
-    read = {f"states_{index:03d}": path for index, path in enumerate(states)} | files
+    given = {f"states_{index:03d}": path for index, path in enumerate(states)} | files
     stated = {"experiment": experiment, "records": name, "seed": seed, "options": dict(run.options)}
     made = record(
-        "observe_arms", {"weights": manifest, "records": records, **read}, modules=(module.__name__,),
+        "observe_arms", {"weights": manifest, "records": records, **given}, modules=(module.__name__,),
         precision=precision, device=str(run.decoder.device), **stated,
     )  # fmt: skip
     write_parquet(out, table, made)

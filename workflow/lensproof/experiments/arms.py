@@ -126,12 +126,15 @@ def save(path: str | Path, states: Tensor, records: Sequence[Record], provenance
     write_safetensors(path, {"states": states}, {**provenance, "records": [record.id for record in records]})
 
 
-def load(paths: Sequence[str | Path], records: Sequence[Record], weights: str) -> tuple[list[Record], Tensor]:
+def load(
+    paths: Sequence[str | Path], records: Sequence[Record], decoder: Decoder, weights: str
+) -> tuple[list[Record], Tensor]:
     """The records whose states the files hold, in their order, and the states ``[N, L + 1, d]``.
 
     Args:
         paths: shards that :func:`save` wrote.
         records: of the file that they were made from.
+        decoder: the model.
         weights: sha256 of the checkpoint's weights.
 
     Raises:
@@ -143,6 +146,8 @@ def load(paths: Sequence[str | Path], records: Sequence[Record], weights: str) -
     for path in paths:
         tensors, provenance = read_safetensors(path), read_provenance(path)
         check_shapes(path, tensors, {"states": ("records", "layers", "width")})
+        if tensors["states"].shape[1:] != (decoder.depth + 1, decoder.width):
+            raise damaged(path, f"its states are not those of {decoder.depth} blocks of width {decoder.width}")
         names, build = provenance.get("records", []), f"build it again with `{command_for(path)}`"
         if len(names) != len(tensors["states"]):
             raise damaged(path, f"it holds {len(tensors['states'])} states of {len(names)} records")

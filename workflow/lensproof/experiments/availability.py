@@ -134,10 +134,16 @@ def _labels(records: Sequence[Record], generator: np.random.Generator, permuted:
 
 
 def _held_out(records: Sequence[Record], seed: Sequence[int]) -> np.ndarray:
-    """Which records are tested: 40% of the clusters, whole."""
+    """Which records are tested: 40% of the clusters, whole.
+
+    Raises:
+        LensproofError: there is one cluster only.
+    """
     from sklearn.model_selection import GroupShuffleSplit
 
     groups = [record.cluster for record in records]
+    if len(set(groups)) < 2:
+        raise LensproofError(f"all records are of the passage {groups[0]}: the probe needs others to be tested on")
     state = int(np.random.default_rng(list(seed)).integers(2**31))
     ((_, test),) = GroupShuffleSplit(1, train_size=TRAIN, random_state=state).split(groups, groups=groups)
     held = np.zeros(len(records), dtype=bool)
