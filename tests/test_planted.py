@@ -441,12 +441,14 @@ def test_from_the_command_line(tmp_path):
     for layer, readable in ((4, False), (5, True)):
         *_, last = (line for line in shown.stdout.splitlines() if line.split()[:1] == [str(layer)])
         assert (last.split()[-2].lstrip("·") == report.latent_value) == readable  # at the query position
-    made = command("records", "build", "language", "--checkpoint", folder, "--count", 4, "--out", tmp_path / "records")
+    made = command(
+        "records", "build", "language", "--checkpoint", folder, "--count", 4, "--out", tmp_path / "records.jsonl"
+    )
     assert made.returncode == 0, made.stderr
-    assert {record.latent_value for record in read_records(tmp_path / "records")} <= set(world.LANGUAGES)
-    assert check(tmp_path / "records", load_tokenizer(folder)).complete == 4
-    stories = command("records", "build", "tracking", "--checkpoint", folder, "--out", tmp_path / "none")
-    assert (stories.returncode, (tmp_path / "none").exists()) == (2, False)
+    assert {record.latent_value for record in read_records(tmp_path / "records.jsonl")} <= set(world.LANGUAGES)
+    assert check(tmp_path / "records.jsonl", load_tokenizer(folder)).complete == 4
+    stories = command("records", "build", "tracking", "--checkpoint", folder, "--out", tmp_path / "none.jsonl")
+    assert (stories.returncode, (tmp_path / "none.jsonl").exists()) == (2, False)
     assert stories.stderr == (
         "lensproof: there are no records tracking for a planted model: it knows the language family only, and has no "
         "circuit that follows who has which item\n"

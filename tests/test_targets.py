@@ -82,7 +82,7 @@ def test_a_benchmark_file_is_of_one_experiment_or_shared(tmp_path):
         "typical_attention/toy-initial.tsv": {"fig6"}, "checkpoint/toy-initial.tsv": {"fig6"},
         "training/toy-initial/000.tsv": {"fig6"}, "readings/toy/000.tsv": {"fig4", "table1", "table7", "intervals"},
         "estimates/readings/toy.tsv": {"fig4", "table1"}, "typical_attention/toy.tsv": {"typical_attention"},
-        "jacobian_lens/toy/0.tsv": {"jacobian_lens"}, "checkpoint/toy.tsv": set(),
+        "jacobian_lens/toy/0.tsv": {"jacobian_lens"}, "checkpoint/toy.tsv": set(), "checkpoint/toy-five-arm.tsv": set(),
     }  # fmt: skip
     claims = pd.DataFrame({"claim": ["a"], "checkpoint": ["toy"], "verdict": ["reproduced"]})
     entries = {"a": {"paper": "lexframe", "experiment": "readings", "location": "Section 4.1"}}

@@ -40,7 +40,7 @@ OWN = {
     "stand_ins": ("typical_attention/{checkpoint}/part_*.tsv",),
 }  # fmt: skip
 """Experiment -> benchmark files of steps besides its observations and estimates that nothing else needs."""
-ANOTHERS = {"long_context": OWN["stand_ins"]}
+ANOTHERS = {"long_context": OWN["stand_ins"], "training": ("checkpoint/{checkpoint}-five-arm.tsv",)}
 """Experiment -> files that its patterns match and that are of another."""
 ARTIFACTS = {
     "Typical attention": "results/artifacts/{checkpoint}/typical_attention.safetensors",
