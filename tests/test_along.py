@@ -121,7 +121,7 @@ def test_figure_6_draws_intervals_from_end_to_end():
     """Also where the point lies outside its interval, as one of a correlation or a root may."""
     rows = [
         {"checkpoint": "toy", "setting": name, "method": "lexframe_1", "measure": measure, "summary": "layer_mean",
-         "contrast": None, "point": point, "lo": 0.5, "hi": 0.75, "clusters": 4}
+         "contrast": None, "point": point, "lo": 0.5, "hi": 0.75, "clusters": 4, "over": "1, 2"}
         for measure in ("kl", "top1") for name, point in (("early", 0.25), ("late", 0.625), ("last", 0.9))
     ]  # fmt: skip
     with style.styled():
@@ -190,5 +190,5 @@ def test_lengths_that_do_not_divide_are_refused(root):
 
     config = yaml.safe_load((root / "config.yaml").read_text())
     config["experiments"]["long_context"]["long"] = 1000
-    with pytest.raises(LensproofError, match="not a multiple of 128"):
+    with pytest.raises(LensproofError, match="must be a multiple of sequence_length .128."):
         validated(json.loads(json.dumps(config)))

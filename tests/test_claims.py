@@ -617,7 +617,7 @@ def run(tmp_path_factory) -> Path:
     judged = [name for name in JUDGED if name != "lexframe_table1_intervals"]
     script = (
         "import sys; from lensproof.cli import cli\n"
-        f"cli.main(['judge', {','.join(judged)!r}, *{files!r}, *{flags!r}, '--out', 'results/claims'], "
+        f"cli.main(['judge', {','.join(judged)!r}, *{files!r}, *{flags!r}, '--into', 'results/claims'], "
         "standalone_mode=False)\n"
         "assert 'torch' not in sys.modules, 'torch was imported'\n"
     )
@@ -727,6 +727,11 @@ def test_bad_input_is_one_line(run):
     shard = "results/observations/lexframe/readings/tied-toy/shard_000.parquet"
     one_line(lensproof("judge", "lexframe_order1_top1", shard, *command[3:], cwd=run), "the estimates lack")
     assert not (run / "out.json").exists()
+    two = ["judge", "lexframe_order1_top1,lexframe_order1_halves_order0_kl", estimates, "--level", "desk", "--tied", "tied-toy"]
+    for where in (["--out", "out.json"], [], ["--out", "out.json", "--into", "records"]):
+        one_line(lensproof(*two, *where, cwd=run), "--out FILE", "--into FOLDER")
+    assert not (run / "out.json").exists()
+    assert not (run / "records").exists()
 
 
 def test_verify_names_each_claim_that_falls_short(run, tmp_path):

@@ -123,6 +123,7 @@ SILENT = {
     "lexframe_lenses_below_fixed_direction_ceiling", "lexframe_lens_through_norm_below_ceiling",
     "lexframe_lenses_near_native_only_late", "lexframe_order1_direction_gap_in_low_layers",
     "lexframe_order2_direction_nearer", "lexframe_readouts_outside_leading_subspaces",
+    "lexframe_leading_subspaces_hold_less_than_chance",
     "lexframe_fixed_maps_do_not_decompose", "lexframe_transported_state_decomposes",
     "lexframe_native_difference_is_the_ablation", "lexframe_smollm3_plateau", "lexframe_olmo3_no_plateau",
     "lexframe_plateau_appears_late_in_training", "lexframe_long_context_error_grows",

@@ -60,7 +60,7 @@ def change(config, key, value):
         ("seed", -1, "seed"),
         ("checkpoints", ["smollm2-135m", "smollm2-135m"], "checkpoints names one twice"),
         ("level", "paper", "level is paper, but smollm2-135m is not one of the paper's checkpoints"),
-        ("readings.orders", [2, 1], "readings: orders must be rising"),
+        ("readings.orders", [2, 1], "readings.orders: orders must be rising"),
         ("calibration.sequences", "many", "calibration.sequences"),
         ("calibration.sequences", 1, "calibration.sequences"),
         ("bootstrap.level", 95, "bootstrap.level"),
@@ -69,6 +69,34 @@ def change(config, key, value):
         ("jacobian_lens.skip", 127, "jacobian_lens.skip .127. leaves no position"),
         ("experiments.coherence.labels", 8, "coherence.labels and directions.labels differ"),
         ("experiments.planes.sequences", 2, "experiments.planes.sequences"),
+        ("readings.sequences", "many", "readings.sequences: should be a whole number or a mapping .it is 'many'"),
+        ("readings.sequences", {"default": 0}, "readings.sequences.default: should be greater than or equal to 1"),
+        ("readings.sequences", {"gemma3-270m": 4}, "readings: sequences must name `default`"),
+        (
+            "experiments.steering.sequences",
+            {"default": "x"},
+            "steering.sequences.default: should be a whole number",
+        ),
+        ("experiments.translators.tokens", {"gemma3-270m": 4}, "translators: tokens must name `default`"),
+        ("experiments.translators.tokens", {"default": 4, "nope": 4}, "translators.tokens names 'nope'"),
+        ("experiments.steering.layers", {"every": 0}, "experiments.steering.layers.every: should be greater"),
+        ("experiments.steering.layers", "most", "experiments.steering.layers: should be 'all' or a mapping or a list"),
+        ("registry.checkpoints.gemma3-270m.source", {"kind": "wheal"}, "gemma3-270m.source: tag 'wheal'"),
+        ("registry.checkpoints.gemma3-270m.source", {}, "gemma3-270m.source: it must name its kind"),
+        (
+            "registry.checkpoints.gemma3-270m-initial.layers",
+            17,
+            "270m-initial.layers is not that of gemma3-270m",
+        ),
+        ("registry.checkpoints.gemma3-270m-initial.tied", False, "gemma3-270m-initial.tied is not that of gemma3-270m"),
+        ("registry.checkpoints.gemma3-270m.source", {"kind": "random", "architecture": "llama"}, "that of its source"),
+        ("experiments.examples.prefixes", ["The", ""], "experiments.examples.prefixes.1: a prefix needs some text"),
+        ("experiments.examples.prefixes", [" \t"], "experiments.examples.prefixes.0: a prefix needs some text"),
+        ("experiments.training.series", {"nope": ["gemma3-270m"]}, "training.series names 'nope'"),
+        ("experiments.training.series", {}, "training.series.smollm2-135m needs two checkpoints or more"),
+        ("experiments.training.series.gemma3-270m", ["gemma3-270m"], "series.gemma3-270m needs two checkpoints"),
+        ("experiments.directions.orders", [0, 2], "directions.orders: orders must have 1 among them, whose angles"),
+        ("sequence_length", 100000, "1024 tokens. must be a multiple of sequence_length .100000.: .* checkpoints take"),
         ("registry.corpora.lee.split", {"calibration": 0.9, "lens": 0.2, "test": 0.1}, "add up to 1.2"),
         ("registry.checkpoints.smollm2-135m.source.sha256", "abc", "registry.checkpoints.smollm2-135m.source"),
     ],
@@ -83,6 +111,48 @@ def test_a_mistake_is_one_line_that_names_the_key(config, key, value, message):
 def test_layers_out_of_order_are_refused_in_every_experiment(config, experiment):
     with pytest.raises(LensproofError, match="rising and distinct"):
         validated(change(config, f"experiments.{experiment}.layers", [2, 1]))
+
+
+SIZED = [name for name, field in Experiments.model_fields.items() if "orders" in field.annotation.model_fields]
+
+
+@pytest.mark.parametrize("section", ["readings", *(f"experiments.{name}" for name in SIZED)])
+@pytest.mark.parametrize("orders", [[2, 1], [1, 1], [], [-1], "1", [1.5]])
+def test_orders_that_are_none_are_refused_wherever_there_are_some(config, section, orders):
+    with pytest.raises(LensproofError, match=rf"config: {section}\.orders"):
+        validated(change(config, f"{section}.orders", orders))
+
+
+@pytest.mark.parametrize("section", ["readings", *(f"experiments.{name}" for name in SIZED)])
+def test_fewer_orders_will_do(config, section):
+    validated(change(config, f"{section}.orders", [1]))
+
+
+def leaves(node, path=()):
+    """Key of every value in the configuration that is no mapping."""
+    for key, value in node.items():
+        yield from leaves(value, (*path, key)) if isinstance(value, dict) else [".".join((*path, key))]
+
+
+def test_no_message_speaks_of_pydantic(config):
+    """Every key of the configuration, given what it cannot be."""
+    checked = 0
+    for key in leaves(config):
+        for wrong in (None, -1, "", {"x": {}}, [[]]):
+            try:
+                validated(change(config, key, wrong))
+            except LensproofError as error:
+                checked += 1
+                said = str(error)
+                assert "\n" not in said
+                assert not any(word in said for word in ("constrained", "pydantic", "instance of", "dict[", "union"))
+                assert key.split(".")[0] in said
+    assert checked > 300
+
+
+@pytest.mark.parametrize("number", [4, "4", {"default": 4}])
+def test_readings_take_one_number_for_all_or_numbers_by_checkpoint(config, number):
+    assert validated(change(config, "readings.sequences", number)).sequences("gemma3-270m") == 4
 
 
 def test_layers_are_taken_rising_and_once():

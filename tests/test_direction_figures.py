@@ -21,7 +21,8 @@ COSINES = {
 }  # fmt: skip
 EMPTY = {
     "experiment": "directions", "reference": None, "contrast": None, "setting": None, "layer": None, "layers": 1,
-    "numerator": np.nan, "n": 320, "clusters": 9, "resamples": 100, "level": 0.95, "seed": 0, "unit": "cosine",
+    "over": None, "numerator": np.nan, "n": 320, "clusters": 9, "resamples": 100, "level": 0.95, "seed": 0,
+    "unit": "cosine",
 }  # fmt: skip
 
 

@@ -117,7 +117,7 @@ def test_the_trials_of_a_layer_mean_are_the_fewest(sample):
 
 def test_numbers_of_all_layers_together(sample):
     draws = np.arange(101.0)
-    rows = list(overall(sample, "m", "share", {"a": draws, "b": 3 * draws}, n=7, layers=4))
+    rows = list(overall(sample, "m", "share", {"a": draws, "b": 3 * draws}, n=7, layers=(1, 2)))
     assert [(r["method"], r["reference"], r["contrast"], r["hi"]) for r in rows] == [
         ("a", None, None, pytest.approx(95.05)),
         ("b", None, None, pytest.approx(3 * 95.05)),
@@ -125,12 +125,27 @@ def test_numbers_of_all_layers_together(sample):
     ]
 
 
+@pytest.mark.parametrize(
+    ("layers", "said"),
+    [
+        ((3,), "3"), ((6, 12), "6, 12"), ((1, 2, 5, 9, 10), "1, 2, 5, 9, 10"), ((3, 6, 9, 12), "3, 6, 9, 12"),
+        (range(1, 30), "1, 2, ..., 29"), (range(3, 28, 3), "3, 6, ..., 27"),
+    ],
+)  # fmt: skip
+def test_a_number_of_several_layers_says_which(sample, layers, said):
+    found = {"a": ByLayer(tuple(layers), np.zeros((101, len(layers))), (5,) * len(layers))}
+    rows = [*contrasted(sample, "m", "nats", found), *overall(sample, "m", "share", {"a": np.zeros(101)}, n=1,
+                                                              layers=layers)]  # fmt: skip
+    assert [row["over"] for row in rows] == [None] * len(layers) + [said, said]
+    assert [row["layers"] for row in rows] == [1] * len(layers) + [len(layers)] * 2
+
+
 def test_rows_match_the_schema(root, trials, sample):
     schema = yaml.safe_load((root / "workflow/schemas/estimates.schema.yaml").read_text())
     found = means(sample, trials, "value")
     rows = [
         *contrasted(sample, "value", "nats", found, depth=3, setting="a", drop=True),
-        *overall(sample, "all", "share", {"a": np.zeros(101)}, n=1, layers=1),
+        *overall(sample, "all", "share", {"a": np.zeros(101)}, n=1, layers=(3,)),
         row(sample, "b", np.full(101, np.nan), measure="undefined", unit="ratio", n=1),
     ]
     table = finish(sample, "toys", rows)

@@ -21,7 +21,7 @@ from lensproof.checkpoints.anatomy import take_apart
 from lensproof.checkpoints.build import build
 from lensproof.checkpoints.load import load
 from lensproof.cli import cli
-from lensproof.config import Checkpoint
+from lensproof.config import Checkpoint, Experiments
 from lensproof.experiments import readings
 from lensproof.experiments.catalogue import BESIDE, EXPERIMENTS
 from lensproof.files import read_json, read_parquet, write_parquet
@@ -31,11 +31,20 @@ from lensproof.lenses import jacobian, probe, tuned
 
 LENGTH, LONG = 16, 32
 OPTIONS = {
-    "layers": {"every": 2}, "sequences": 4, "positions": 2, "labels": 4, "orders": [0, 1], "pairs": 12, "neighbours": 8,
-    "leading": 3, "graph": 3, "step": 0.1, "lengths": 6, "shortest": 0.01, "longest": 1.0, "checked": 1,
-    "calibrations": 2, "calibration": 6, "tokens": 3, "corpus": "wiki", "long": LONG, "stride": 4, "top": 3,
-    "prefixes": ["The boat that left", "After the rain", "She asked the"],
+    "layers": {"every": 2}, "sequences": 4, "shard": 4, "positions": 2, "labels": 4, "orders": [0, 1], "pairs": 12,
+    "neighbours": 8, "leading": 3, "graph": 3, "step": 0.1, "lengths": 6, "shortest": 0.01, "longest": 1.0,
+    "checked": 1, "calibrations": 2, "tokens": 3, "corpus": "wiki", "long": LONG, "stride": 4, "top": 3,
+    "prefixes": ["The boat that left", "After the rain", "She asked the"], "series": {}, "group": 5, "batch": 16,
+    "rate": 0.01, "epochs": 1,
 }  # fmt: skip
+CALIBRATION = 6
+
+
+def settings(experiment):
+    """Its section, as the workflow passes it."""
+    own = {key: OPTIONS[key] for key in Experiments.model_fields[experiment].annotation.model_fields if key in OPTIONS}
+    own |= {"sequences": 1} if experiment == "planes" else {}
+    return json.dumps({**own, "calibration": CALIBRATION})
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +105,7 @@ def observed(folder, experiment, kind=""):
         shared = ["--checkpoint", folder / "toy", "--sequences", folder / "sequences.parquet", "--threads", 1]
         count = 3 if experiment == "examples" else 1 if experiment == "planes" else 4
         lensproof(
-            "observe", experiment, *shared, *inputs, "--options", json.dumps(OPTIONS), "--count", count, "--out", out
+            "observe", experiment, *shared, *inputs, "--options", settings(experiment), "--count", count, "--out", out
         )
     return out
 
@@ -168,7 +177,7 @@ def test_a_shard_says_the_same_as_the_whole(folder):
     inputs = ["--input", f"typical_attention={folder / 'typical.safetensors'}"]
     inputs += ["--input", f"jacobian_lens={folder / 'jacobian.safetensors'}"]
     shared = ["--checkpoint", folder / "toy", "--sequences", folder / "sequences.parquet", "--threads", 1]
-    options = ["--options", json.dumps(OPTIONS), "--first", 2, "--count", 2]
+    options = ["--options", settings("steering"), "--first", 2, "--count", 2]
     lensproof("observe", "steering", *shared, *inputs, *options, "--out", part)
     found = read_parquet(part).reset_index(drop=True)
     same = whole[whole["sequence"].isin(set(found["sequence"]))].reset_index(drop=True)
@@ -179,9 +188,10 @@ def test_a_shard_says_the_same_as_the_whole(folder):
 
 def test_an_unknown_experiment_and_a_missing_file_are_one_line(folder):
     shared = ["--checkpoint", str(folder / "toy"), "--sequences", str(folder / "sequences.parquet")]
-    for experiment, message in (("nope", "there is no 'nope' in experiments (there is attribution"),
+    for experiment, message in (("nope", "there is no experiment 'nope': use one of directions"),
                                 ("steering", "this experiment needs --input typical_attention=FILE")):  # fmt: skip
-        command = [sys.executable, "-m", "lensproof", "observe", experiment, *shared, "--options", json.dumps(OPTIONS)]
+        command = [sys.executable, "-m", "lensproof", "observe", experiment, *shared]
+        command += ["--options", settings("steering")]
         done = subprocess.run(
             [*command, "--count", "2", "--out", str(folder / "none.parquet")], capture_output=True, text=True
         )

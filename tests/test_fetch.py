@@ -376,7 +376,7 @@ def test_an_override_of_the_configuration_wins(tmp_path):
     ],
 )
 def test_a_wrong_name_or_entry_is_one_line(tmp_path, arguments, words):
-    out = tmp_path / "results" / "out"
+    out = tmp_path / "results" / "out.parquet"
     refused(lensproof(*arguments, "--out", out), *words)
     nothing_left(out)
 

@@ -144,7 +144,7 @@ def test_markdown_shows_both_blocks(estimates):
     ours, theirs = text.split("The paper's own values")
     row = table.query("checkpoint == 'toy' and method == 'lexframe_1' and measure == 'kl'").iloc[0]
     assert f"| LexFrame[1] | {row['point']:.3f} [{row['lo']:.3f}, {row['hi']:.3f}] |" in ours
-    assert "A toy: KL (nats) | A toy: Top-1 | A toy: ECE | smollm3-3b: KL (nats)" in ours
+    assert "A toy: KL (nats) | A toy: Top-1 | A toy: ECE | SmolLM3-3B: KL (nats)" in ours
     assert "| LexFrame[1] | 0.16 | 0.86 | 0.027 | 0.15 | 0.86 | 0.018 |" in theirs
     assert "| Model itself |  |  | 0.018 |  |  | 0.023 |" in theirs
     for block in (ours, theirs):
@@ -200,7 +200,7 @@ def drawn(tmp_path_factory, estimates) -> Path:
 
 def test_files_are_the_same_byte_for_byte(drawn):
     names = {path.name for path in (drawn / "first").iterdir()}
-    assert names == {f"fig4.{form}" for form in ("pdf", "svg", "png", "provenance.json")} | {
+    assert names == {f"fig4.{form}" for form in ("pdf", "svg", "png", "md", "provenance.json")} | {
         f"table1.{form}" for form in ("csv", "md", "tex", "provenance.json")
     }
     for name in names - {"fig4.provenance.json", "table1.provenance.json"}:
@@ -238,14 +238,14 @@ def test_bad_input_is_one_line_and_leaves_nothing(drawn, tmp_path, estimates):
     empty = tmp_path / "empty.parquet"
     write_parquet(empty, estimates[estimates["measure"] == "accuracy"], {})
     cases = [
-        (["figure", "lexframe", "fig0", empty], "there is no 'lexframe_fig0' in figures"),
-        (["table", "lexframe", "table0", empty], "there is no 'lexframe_table0' in figures"),
+        (["figure", "lexframe", "fig0", empty], "there is no figure 'fig0': use one of fig1, fig2, "),
+        (["table", "lexframe", "table0", empty], "there is no table 'table0': use one of table1, "),
         (["figure", "lexframe", "fig4", empty], "no KL by layer"),
         (["table", "lexframe", "table1", empty], "the estimates hold nothing of Table 1"),
         (["figure", "lexframe", "fig4", tmp_path / "absent.parquet"], "does not exist"),
     ]
     for arguments, message in cases:
-        done = lensproof(*arguments, "--out", tmp_path / "out.pdf")
+        done = lensproof(*arguments, "--out", tmp_path / ("out.pdf" if arguments[0] == "figure" else "out.csv"))
         assert done.returncode == 2
         assert len(done.stderr.strip().splitlines()) == 1
         assert message in done.stderr

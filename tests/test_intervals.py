@@ -93,6 +93,14 @@ def test_the_power_is_that_of_the_rows(estimates):
     assert row["lo"] < row["point"] < row["hi"]
 
 
+@pytest.mark.parametrize(("documents", "powers"), [(5, 0), (8, 0), (9, 1), (20, 1)])
+def test_a_power_is_fitted_to_three_numbers_of_documents_or_more(trials, documents, powers):
+    """Through two points goes every power."""
+    table = estimate(trials[trials["document"] < documents], **SETTINGS)
+    rows = table[(table["measure"] == "shrinkage_exponent_kl") & (table["method"] == "jacobian_lens")]
+    assert len(rows) == powers == (len(sizes(documents)) > 2)
+
+
 def test_one_number_of_documents_has_no_power(trials):
     table = estimate(trials[trials["document"] < 4], **SETTINGS)
     assert set(table["measure"]) == {"half_width_kl", "half_width_top1"}

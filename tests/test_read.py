@@ -81,7 +81,13 @@ def test_a_heatmap_in_vectors(results, tmp_path, form):
     ("checkpoint", "lens", "layers", "message"),
     [
         ("toy", "tarot", "all", "there is no lens 'tarot': use logit, jacobian"),
-        ("nope", "logit", "all", "no checkpoint in"),
+        (
+            "nope",
+            "logit",
+            "all",
+            "there is no checkpoint 'nope': give the folder of one, or a name in the reg",
+        ),
+        ("gemma3-270m", "logit", "all", "no checkpoint in"),
         ("toy", "logit", "0,9", "the model has layers 0 to 4"),
         ("toy", "logit", "some", "give `all`, or layers with commas"),
     ],

@@ -15,7 +15,7 @@ from synthetic import LAYERS, METHODS, observations, paper_like
 from lensproof.codehash import code_hash
 from lensproof.errors import LensproofError
 from lensproof.files import read_parquet, read_provenance, write_parquet
-from lensproof.statistics.bootstrap import cluster_sums, mean_draws, resampling_weights, summarise
+from lensproof.statistics.bootstrap import cluster_sums, mean_draws, recentred, resampling_weights, summarise
 from lensproof.statistics.calibration import confidence_bin, error_draws, gap_sums
 from lensproof.statistics.contrasts import ratio, relative_drop, share_lower
 from lensproof.statistics.methods import in_order
@@ -177,6 +177,34 @@ def test_bootstrap_of_the_calibration_error_resamples_documents():
     for weight, draw in zip(weights, draws, strict=True):
         rows = np.concatenate([np.repeat(np.flatnonzero(document == d), int(times)) for d, times in enumerate(weight)])
         assert draw == pytest.approx(plain_error(confidence[rows], correct[rows]))
+
+
+@pytest.mark.parametrize("truth", [0.0, 0.03, 0.1])
+def test_the_interval_of_a_calibration_error_holds_it_and_what_other_samples_give(truth):
+    """Plain resamples of a small error lie above it; recentred, 95% of the intervals hold the mean error of samples of
+    this size, whatever the error, and all hold the point."""
+    generator, documents, positions, samples = np.random.default_rng(0), 16, 64, 150
+    weights, counts = resampling_weights(documents, 200, 1), np.full(documents, positions)
+    document, found, plain = np.repeat(np.arange(documents), positions), [], []
+    for _ in range(samples):
+        confidence = 1 / (1 + np.exp(-generator.normal(-0.5, 1.3, len(document))))
+        correct = generator.random(len(document)) < confidence - truth
+        draws = error_draws(weights, gap_sums(confidence, correct, document, (documents,)), counts)
+        plain.append(summarise(draws, 0.95))
+        found.append(summarise(recentred(draws, 0, 1), 0.95))
+    point, lo, hi = np.array(found).T
+    assert ((lo <= point) & (point <= hi)).all()
+    assert ((lo <= point.mean()) & (point.mean() <= hi)).mean() > 0.9
+    if truth == 0:
+        _, lo, hi = np.array(plain).T
+        assert ((lo <= point.mean()) & (point.mean() <= hi)).mean() < 0.9
+
+
+def test_recentred_draws_by_hand():
+    """Their mean is the sample's own value; none leaves the range; differences are those of the moved draws."""
+    draws = np.array([[0.1, 0.5], [0.2, 0.5], [0.4, 0.7]])
+    np.testing.assert_allclose(recentred(draws, 0, 1), [[0.1, 0.5], [0.0, 0.4], [0.2, 0.6]])
+    np.testing.assert_allclose(recentred(draws, 0.05, 0.55), [[0.1, 0.5], [0.05, 0.4], [0.2, 0.55]])
 
 
 # -- estimates of readings
@@ -393,6 +421,6 @@ def test_command_refuses_in_one_line_and_writes_nothing(tmp_path, trials):
         done = lensproof("estimate", *arguments, "--out", out)
         assert done.returncode == 2
         assert len(done.stderr.strip().splitlines()) == 1
-    assert "no experiment 'bootstrap' to estimate: use one of " in done.stderr
+    assert "there is no experiment 'bootstrap': use one of " in done.stderr
     assert "readings" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["shard.parquet"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import jinja2
@@ -20,6 +22,7 @@ from lensproof.claims.models import claims
 from lensproof.claims.verdicts import evidence
 from lensproof.config import validated
 from lensproof.errors import LensproofError
+from lensproof.experiments import sensitivity as sensitivity_experiment
 from lensproof.figures import catalogue as figures
 from lensproof.figures import (
     lexframe_costs,
@@ -32,11 +35,13 @@ from lensproof.figures import (
     lexframe_text,
     lexframe_translators,
 )
-from lensproof.figures.names import MEASURES, measure_title, method_title, setting_title
-from lensproof.figures.tables import THEIRS, escape, interval
+from lensproof.figures.names import MEASURES, SETTINGS, measure_title, method_title, setting_title, stated_title
+from lensproof.figures.tables import EMPTY, NO_INTERVAL, NO_WIDTH, THEIRS, escape, interval
 from lensproof.files import read_json, write_parquet
+from lensproof.statistics import sensitivity
 from lensproof.statistics.examples import estimate as estimate_examples
 from lensproof.statistics.methods import FIXED, NATIVE
+from lensproof.statistics.sensitivity import large
 
 PUBLISHED = catalogue.load("lexframe")
 PAPERS = ("table1", "table2", "table3", "table4", "table5", "table6", "table7", "table8")
@@ -197,7 +202,7 @@ def test_intervals_by_number_of_documents_in_numerical_order():
         "4 documents", "8 documents", "16 documents", "power"
     ]  # fmt: skip
     assert "0.125 [0.115, 0.135]" in text
-    assert "| -0.500 |" in text
+    assert "| -0.500 [-0.500, -0.500] |" in text
 
 
 def test_wall_clock_costs_beside_the_papers_ratio():
@@ -210,8 +215,9 @@ def test_wall_clock_costs_beside_the_papers_ratio():
     table = lexframe_costs.tidy(frame(*rows), PUBLISHED)
     assert table.set_index("setting").loc["wall", "published"].max() == 18
     ours, theirs = lexframe_costs.markdown(table, PUBLISHED).split(THEIRS)
-    assert "| Jacobian lens | 12.3 |  |" in ours
-    assert "| Jacobian lens, wall clock | 6.8 |  |" in ours
+    assert "| Jacobian lens | 12.3 [12.3, 12.3] |  |" in ours
+    assert "| Jacobian lens, wall clock | 6.8 [6.8, 6.8] |  |" in ours
+    assert "An interval of no width: the step was one job." in ours
     assert "| Reading of the test set |  | 40.0 [38.5, 41.5] |" in ours
     assert "| Jacobian lens, wall clock | 18 |  | 44 |  |" in theirs
     assert "| Jacobian lens | 18" not in theirs
@@ -225,16 +231,57 @@ def test_a_variant_stands_beside_what_was_chosen():
         row("kl", "lexframe_1", 0.99, 0.01, setting="bos", layer=3, **about),
         row("kl", "lexframe_1", 0.02, 0.01, setting="bos", contrast="difference", **about),
         row("top1", "lexframe_1", 0.80, 0.01, setting="lsmr_steps", **about),
+        row("kl", "lexframe_1", 0.16, 0.01, checkpoint="other", **about),
+        row("kl", "lexframe_1", 0.16, 0.02, checkpoint="other", setting="resample_sequences", **about),
     )
     table = lexframe_sensitivity.tidy(frame(*rows), PUBLISHED)
-    assert table["point"].tolist() == [0.16, 0.18, 0.80]
-    assert lines(lexframe_sensitivity.markdown(table, PUBLISHED, {"toy": "Toy"})) == [
-        "| Open point | Estimate | Toy: Chosen | Toy: Variant |",
-        "| --- | ---: | ---: | ---: |",
-        "| bos | KL (nats), LexFrame[1] | 0.160 [0.150, 0.170] | 0.180 [0.170, 0.190] |",
-        "| lsmr steps | Top-1, LexFrame[1] |  | 0.800 [0.790, 0.810] |",
-    ]
-    assert lexframe_sensitivity.latex(table, PUBLISHED).count(r"\begin{tabular}{lrrr}") == 1
+    assert table["point"].tolist() == [0.16, 0.18, 0.80, 0.16, 0.16]
+    assert table["difference"].dropna().tolist() == [0.02]
+    text = lexframe_sensitivity.markdown(table, PUBLISHED, {"toy": "Toy"})
+    assert [line.split(" | ")[0].removeprefix("| ") for line in lines(text)[2:]] == [
+        "without the token that marks a beginning", "30 steps of LSMR, not the closed form",
+        "sequences resampled, not documents",
+    ]  # fmt: skip
+    assert [line.split(" | ")[1:] for line in lines(text)[2:]] == [
+        ["KL (nats), LexFrame[1]", "0.160 [0.150, 0.170]", "0.180 [0.170, 0.190]", "0.020 [0.010, 0.030]*",
+         "0.160 [0.150, 0.170]", "the model uses no such token", "none |"],
+        ["Top-1, LexFrame[1]", "not observed", "0.800 [0.790, 0.810]", "not defined", "not observed", "not observed",
+         "none |"],
+        ["KL (nats), LexFrame[1]", "0.160 [0.150, 0.170]", "not observed", "none", "0.160 [0.150, 0.170]",
+         "0.160 [0.140, 0.180]", "0 (the interval differs) |"],
+    ]  # fmt: skip
+    assert "leaves out 0: without the token that marks a beginning (KL (nats), LexFrame[1]) on Toy." in text
+    assert lexframe_sensitivity.latex(table, PUBLISHED).count(r"\begin{tabular}{lrrrrrrr}") == 1
+
+
+@pytest.mark.parametrize(
+    ("point", "half", "is_large"), [(0.02, 0.01, True), (-0.02, 0.01, True), (0.02, 0.03, False), (0.01, 0.001, False)]
+)
+def test_a_difference_is_large_by_its_size_and_its_interval(point, half, is_large):
+    assert large(row(point=point, half=half), 0.16) is is_large
+    assert large(row(point=point, half=half), -0.16) is is_large
+
+
+def test_every_variant_of_an_open_point_is_called_something():
+    for point in catalogue.load("open_points")["lexframe"].values():
+        for variant in point.get("sensitivity", ()):
+            assert variant in SETTINGS
+
+
+def test_every_variant_but_the_layers_of_the_mean_is_an_open_point():
+    """What the modules of the experiment and of its statistics say that they vary."""
+    said = f"{sensitivity_experiment.__doc__} {sensitivity.__doc__}"
+    variants = {name for name in SETTINGS if f"``{name}``" in said}
+    points = catalogue.load("open_points")["lexframe"].values()
+    assert variants - {variant for point in points for variant in point.get("sensitivity", ())} == {"layers_0_and_L"}
+
+
+@pytest.mark.parametrize("path", sorted({path for entry in catalogue.load("claims")["claims"].values()
+                                         for path in entry.get("published", ())}))  # fmt: skip
+def test_every_published_value_behind_a_claim_is_called_something(path):
+    title = stated_title(path)
+    assert not re.search(r"[a-z0-9]+_[a-z0-9]|\.\w", title)
+    assert title[0].isupper() or title.startswith("KL")
 
 
 # -- tables of words
@@ -247,7 +294,8 @@ def test_open_points_are_whole():
     assert {"logit_scale_and_softcap", "first_position_attention", "reading_prefix", "side"} <= set(table["id"])
     text = lexframe_open_points.markdown(table, values)
     assert len(lines(text)) == len(table) + 2
-    assert "Sensitivity: bos" in text
+    assert "Sensitivity: without the token that marks a beginning" in text
+    assert "Sensitivity: second half of a sequence from another document; sequences resampled, not documents" in text
     assert "Not tested: Neither the paper's models" in text
     latex = lexframe_open_points.latex(table, values)
     assert latex.count("{") == latex.count("}")
@@ -279,11 +327,12 @@ def test_statements_of_the_text_with_their_verdicts():
     found = {line.split(" | ")[0]: line for line in lines(lexframe_text.markdown(table, values, {"toy": "Toy"}))}
     assert found["| Statement"] == "| Statement | Where | Paper | Toy: Ours |"
     assert found["| what lexframe_order1_halves_order0_kl says"].endswith(
-        "| order0_to_order1_kl_drop 0.816 (smollm3-3b), 0.839 (olmo3-7b) | reproduced, 0.810 [0.800, 0.820] |"
+        "| KL of order 1 below that of order 0, share 0.816 (SmolLM3-3B), 0.839 (Olmo 3 7B) | reproduced, "
+        "0.810 [0.800, 0.820] |"
     )
     assert found["| what lexframe_lens_angle_values says"].endswith("| not testable |")
     assert found["| what lexframe_order2_direction_nearer says"].endswith("| not run |")
-    assert r"order0\_to\_order1" in lexframe_text.latex(table, values)
+    assert r"KL of order 1 below that of order 0, share 0.816" in lexframe_text.latex(table, values)
     with pytest.raises(LensproofError, match=r"made from results/claims\.csv"):
         lexframe_text.tidy(frame(row()), values)
 
@@ -339,13 +388,55 @@ def test_examples_say_where_the_models_answer_is_first_read():
         (row(point=12.345, half=0.5), "12.35 [11.85, 12.85]"),
         (row(point=0.12345, half=0.01), "0.123 [0.113, 0.133]"),
         (row(point=12.345, half=0.5, unit="degrees"), "12.3 [11.8, 12.8]"),
-        (row(point=0.5, unit="share"), "0.500"),
+        (row(point=0.5, unit="share"), "0.500 [0.500, 0.500]"),
+        (row(point=-0.0001, half=0.0002), "0.000 [0.000, 0.000]"),
         (row(point=0.5, half=float("nan")), "0.500"),
         (row(point=float("nan"), half=0.0), "not defined"),
     ],
 )
 def test_intervals_in_cells(estimate, text):
     assert interval(estimate) == text
+
+
+@pytest.mark.parametrize("name", PAPERS)
+@pytest.mark.parametrize(
+    ("half", "note"), [(0.01, None), (0.0, NO_WIDTH), (1e-7, NO_WIDTH), (float("nan"), NO_INTERVAL)]
+)
+def test_an_interval_that_is_not_as_usual_has_a_note(papers_own, name, half, note):
+    changed = papers_own.assign(lo=papers_own["point"] - half, hi=papers_own["point"] + half)
+    table = module(name).tidy(changed, PUBLISHED)
+    for make in (module(name).markdown, module(name).latex):
+        text = make(table, PUBLISHED)
+        assert [sentence in text for sentence in (NO_WIDTH, NO_INTERVAL)] == [note == NO_WIDTH, note == NO_INTERVAL]
+
+
+@pytest.mark.parametrize("name", [*PAPERS, "translators", "intervals", "sensitivity"])
+def test_a_caption_says_over_which_layers_and_documents(papers_own, name):
+    """As the estimates say, for each checkpoint."""
+    rows = papers_own
+    if name not in PAPERS:
+        method, measure = ("tuned_lens", "kl") if name == "translators" else ("lexframe_1", "half_width_kl")
+        about = {"experiment": name, "setting": "4"}
+        rows = frame(*(row(measure, method, 1.0, 0.1, checkpoint=own, **about) for own in PUBLISHED["checkpoints"]))
+        rows = pd.concat([rows, rows.assign(setting=None)])
+    first = rows["checkpoint"] == next(iter(PUBLISHED["checkpoints"]))
+    rows = rows.assign(over=first.map({True: "3, 6, ..., 27", False: "5"}), clusters=first.map({True: 17, False: 9}))
+    text = module(name).markdown(module(name).tidy(rows, PUBLISHED), PUBLISHED)
+    assert "layers 3, 6, ..., 27 (SmolLM3-3B) and 5 (Olmo 3 7B)" in text
+    assert "17 documents (SmolLM3-3B) and 9 documents (Olmo 3 7B)" in text
+    text = module(name).markdown(module(name).tidy(rows.assign(over="3, 6", clusters=7), PUBLISHED), PUBLISHED)
+    assert re.search(r"layers 3, 6\b(?! \()", text)
+    assert re.search(r"\b7 documents(?! \()", text)
+
+
+def test_an_empty_cell_is_explained(papers_own):
+    part = papers_own[(papers_own["method"] != "lexframe_1_basis") | (papers_own["measure"] != "clean")]
+    for rows, explained in ((papers_own, False), (part, True)):
+        rows = rows[rows["measure"].isin(["clean", "reach"]) | (rows["experiment"] != "steering")]
+        text = module("table3").markdown(module("table3").tidy(rows, PUBLISHED), PUBLISHED)
+        assert EMPTY not in text
+        layout = replace(module("table5").LAYOUT, columns=module("table5").LAYOUT.columns[::3])
+        assert (EMPTY in layout.markdown(layout.tidy(rows, PUBLISHED), PUBLISHED)) is explained
 
 
 def test_latex_escapes():
@@ -405,8 +496,11 @@ def test_bad_input_is_one_line(tmp_path, papers_own):
     write_parquet(file, papers_own[papers_own["experiment"] == "readings"], {})
     for arguments, words in (
         (["table3", file], "the estimates hold nothing of Table 3: give those of composition"),
-        (["table3"], "give those of composition"),
-        (["table99", file], "there is no 'lexframe_table99' in figures"),
+        (["table3"], "table3 is made from results/estimates/lexframe/composition/CHECKPOINT.parquet: give the files"),
+        (["text"], "text is made from results/claims.csv: give the files"),
+        (["open_points", file], "open_points is made from no file"),
+        (["table3", file, file], "estimates.parquet is given twice"),
+        (["table99", file], "there is no table 'table99': use one of table1, table2, "),
         (["text", tmp_path / "absent.csv"], "absent.csv does not exist"),
     ):
         done = lensproof("table", "lexframe", *arguments, "--out", tmp_path / "out.csv")

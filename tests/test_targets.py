@@ -5,7 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from lensproof.claims import catalogue
 from lensproof.figures import targets
+from lensproof.figures.catalogue import FIGURES, TABLES
 
 
 def benchmark(folder, name, seconds, memory, busy="NA"):
@@ -25,7 +27,13 @@ def table(tmp_path):
         "claim": ["a", "b", "c", "a"], "checkpoint": ["toy", "toy", "toy", "other"],
         "verdict": ["reproduced", "contradicted", "reproduced", "not testable"],
     })  # fmt: skip
-    return targets.tidy(tmp_path, claims, dict.fromkeys("ab", "lexframe/steering") | {"c": "lexframe/readings"})
+    entries = {
+        "a": {"experiment": "steering", "location": "Table 5; section 4.4"},
+        "b": {"experiment": "steering", "location": "Section 4.4"},
+        "c": {"experiment": "readings", "location": "Section 4.1, figure 4 and table 1"},
+        "d": {"experiment": "readings", "location": "Section 4.1"},
+    }
+    return targets.tidy(tmp_path, claims, entries)
 
 
 def cell(table, target, checkpoint="toy"):
@@ -42,7 +50,44 @@ def test_a_targets_own_jobs_are_summed_and_the_largest_memory_counts(table):
 def test_verdicts_of_its_claims_are_counted(table):
     assert cell(table, "table5")["verdicts"] == "1 reproduced, 1 contradicted"
     assert cell(table, "table5", "other")["verdicts"] == "1 not testable"
-    assert cell(table, "table7")["verdicts"] == ""
+    assert cell(table, "fig4")["verdicts"] == "1 reproduced"  # the first place that is named
+    assert cell(table, "table1")["verdicts"] == ""
+
+
+def test_every_claim_is_counted_once(tmp_path):
+    """Whatever shares its experiment."""
+    entries = catalogue.load("claims")["claims"]
+    claims = pd.DataFrame({"claim": list(entries), "checkpoint": "toy", "verdict": "reproduced"})
+    counted = targets.tidy(tmp_path, claims, entries)["verdicts"]
+    assert sum(int(cell.split()[0]) for cell in counted if cell) == len(entries)
+
+
+def test_every_figure_and_table_is_a_target(table):
+    assert set(table["target"]) == {*FIGURES, *TABLES, "typical_attention", "jacobian_lens"}
+    text = targets.markdown(table)
+    for name in (*FIGURES, *TABLES):
+        assert f"`snakemake --cores 2 lexframe_{name}`" in text
+
+
+def test_a_benchmark_file_is_of_one_experiment_or_shared(tmp_path):
+    """The steps of the real workflow: each file counts once under the targets that show what it serves."""
+    directions, tuned = {"fig1", "fig7", "fig8"}, {"fig4", "table1", "translators"}
+    served = {
+        "directions/toy/000.tsv": directions, "coherence/toy/000.tsv": directions, "ridge_probe/toy.tsv": directions,
+        "tuned_lens/toy/0.tsv": tuned, "translators/toy/000.tsv": tuned,
+        "typical_attention/toy/enwiki_sample_1024.tsv": {"fig9"}, "typical_attention/toy/part_2.tsv": {"table8"},
+        "typical_attention/toy-initial.tsv": {"fig6"}, "checkpoint/toy-initial.tsv": {"fig6"},
+        "training/toy-initial/000.tsv": {"fig6"}, "readings/toy/000.tsv": {"fig4", "table1", "table7", "intervals"},
+        "estimates/readings/toy.tsv": {"fig4", "table1"}, "typical_attention/toy.tsv": {"typical_attention"},
+        "jacobian_lens/toy/0.tsv": {"jacobian_lens"}, "checkpoint/toy.tsv": set(),
+    }  # fmt: skip
+    claims = pd.DataFrame({"claim": ["a"], "checkpoint": ["toy"], "verdict": ["reproduced"]})
+    for number, (name, expected) in enumerate(served.items()):
+        folder = tmp_path / str(number)
+        benchmark(folder, name, 7, 100)
+        table = targets.tidy(folder, claims, {})
+        assert set(table[table["jobs"] > 0]["target"]) == expected, name
+        assert (table["jobs"] <= 1).all()
 
 
 def test_what_is_made_from_other_observations_costs_those(table):
@@ -50,7 +95,8 @@ def test_what_is_made_from_other_observations_costs_those(table):
 
 
 def test_as_text_each_target_is_a_line(table):
-    text = targets.markdown(table, {"toy": "A toy"}).splitlines()
+    counted, empty, *text = targets.markdown(table, {"toy": "A toy"}).splitlines()
+    assert (counted, empty) == (targets.COUNTED, "")
     assert text[0].startswith("| target | command | A toy: processor time, memory | A toy: claims | other: processor")
     (line,) = [line for line in text if "lexframe_table5`" in line]
     assert "1.3 min, 2.0 GB" in line

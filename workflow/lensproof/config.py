@@ -10,16 +10,19 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from lensproof.errors import LensproofError
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Positive = Annotated[int, Field(ge=1)]
 Role = Literal["calibration", "lens", "test"]
+ByCheckpoint = Positive | dict[str, Positive]
+"""A number, or numbers by checkpoint with ``default`` for the others."""
 
 
 class Strict(BaseModel):
@@ -91,9 +94,26 @@ class Checkpoint(Strict):
 
     title: str
     licence: str
-    layers: Positive = Field(description="number of blocks L; layers run from 0 (embedding) to L")
+    layers: Positive = Field(
+        description="number of blocks L; layers run from 0 (embedding) to L. Held against the weights when the "
+        "checkpoint is made"
+    )
     tied: bool = Field(description="input and output embeddings are one matrix")
     source: Source
+
+
+def _whole_split(split: dict[Role, float] | dict[Role, str]) -> dict[Role, float] | dict[Role, str]:
+    shares = [value for value in split.values() if isinstance(value, float)]
+    if set(split) != {"calibration", "lens", "test"}:
+        raise ValueError("split must name calibration, lens and test")
+    if shares and not math.isclose(sum(shares), 1.0, abs_tol=1e-6):
+        raise ValueError(f"the shares of split add up to {sum(shares):g}, not 1")
+    return split
+
+
+Split = Annotated[
+    dict[Role, Annotated[float, Field(gt=0, lt=1)]] | dict[Role, str], AfterValidator(_whole_split)
+]  # fmt: skip
 
 
 class Corpus(Strict):
@@ -104,19 +124,10 @@ class Corpus(Strict):
     format: Literal["lines", "mediawiki", "wikitext", "paragraphs"] = Field(
         description="how the file divides into documents"
     )
-    split: dict[Role, Annotated[float, Field(gt=0, lt=1)]] | dict[Role, str] = Field(
+    split: Split = Field(
         description="share of documents for each role, or the name of the part of the corpus that plays it"
     )
     source: Annotated[WheelSource | HubSource | PathSource, Field(discriminator="kind")]
-
-    @model_validator(mode="after")
-    def _shares(self) -> Corpus:
-        shares = [value for value in self.split.values() if isinstance(value, float)]
-        if set(self.split) != {"calibration", "lens", "test"}:
-            raise ValueError("split must name calibration, lens and test")
-        if shares and not math.isclose(sum(shares), 1.0, abs_tol=1e-6):
-            raise ValueError(f"the shares of split add up to {sum(shares):g}, not 1")
-        return self
 
 
 class Registry(Strict):
@@ -139,6 +150,31 @@ class JacobianLens(Strict):
     shard: Positive = Field(description="prompts per shard; a killed run loses at most one shard")
     skip: Annotated[int, Field(ge=0)] = Field(description="positions left out at the start of a prompt")
     cotangents: Positive = Field(description="output dimensions differentiated at once (memory against speed)")
+
+
+def _rising_orders(orders: list[int]) -> list[int]:
+    if sorted(set(orders)) != orders:
+        raise ValueError("orders must be rising and distinct")
+    return orders
+
+
+def _with_order_1(orders: list[int]) -> list[int]:
+    if 1 not in orders:
+        raise ValueError("orders must have 1 among them, whose angles figure 8 shows")
+    return orders
+
+
+Orders = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1), AfterValidator(_rising_orders)]
+
+
+def _with_default(key: str, number: int | Mapping[str, int]) -> None:
+    if isinstance(number, Mapping) and "default" not in number:
+        raise ValueError(f"{key} must name `default`")
+
+
+def _of(number: int | Mapping[str, int], checkpoint: str) -> int:
+    """What is said of a checkpoint."""
+    return number if isinstance(number, int) else number.get(checkpoint, number["default"])
 
 
 def _rising(layers: list[int], other: str) -> list[int]:
@@ -178,10 +214,13 @@ def chosen_layers(chosen: str | Every | Mapping[str, int] | list[int], depth: in
 
 
 class Readings(Strict):
-    """Table 1 and figure 4: how close each reading is to the model's own output."""
+    """Table 1 and figure 4: how close each reading is to the model's own output.
 
-    orders: list[Annotated[int, Field(ge=0)]] = Field(min_length=1, description="orders of the reference frames")
-    sequences: dict[str, Positive] = Field(description="test sequences by checkpoint; `default` stands for the others")
+    Of an order that is left out here or in an experiment, claims say that they are not testable.
+    """
+
+    orders: Orders = Field(description="orders of the reference frames")
+    sequences: ByCheckpoint = Field(description="test sequences; or by checkpoint, `default` standing for the others")
     shard: Positive = Field(description="sequences per shard")
     layers: Layers = Field(
         description="`all` (0 the embedding, L the last block's output), `{every: n}` (0, n, 2n, ... below L) or layers"
@@ -189,26 +228,20 @@ class Readings(Strict):
 
     @model_validator(mode="after")
     def _sorted(self) -> Readings:
-        if sorted(set(self.orders)) != self.orders:
-            raise ValueError("orders must be rising and distinct")
-        if "default" not in self.sequences:
-            raise ValueError("sequences must name `default`")
+        _with_default("sequences", self.sequences)
         return self
 
 
 class Sampled(Strict):
     """What every experiment on sampled text says: how much of it, and at which layers."""
 
-    sequences: Positive | dict[str, Positive] = Field(
-        description="test sequences; or by checkpoint, `default` standing for the others"
-    )
+    sequences: ByCheckpoint = Field(description="test sequences; or by checkpoint, `default` standing for the others")
     shard: Positive = Field(description="sequences per shard; a killed run loses at most one shard")
     layers: Layers = Field(description="`all`, `{every: n}` (layers 0, n, 2n, ... below L) or layers")
 
     @model_validator(mode="after")
     def _default(self) -> Sampled:
-        if isinstance(self.sequences, dict) and "default" not in self.sequences:
-            raise ValueError("sequences must name `default`")
+        _with_default("sequences", self.sequences)
         return self
 
 
@@ -228,7 +261,7 @@ class Directions(Sampled):
 
     positions: Positive = Field(description="states per sequence, drawn from positions 1 on")
     labels: Positive = Field(description="vocabulary labels, spread over the frequency ranking")
-    orders: list[Annotated[int, Field(ge=0)]] = Field(min_length=1, description="orders of the reference frames")
+    orders: Annotated[Orders, AfterValidator(_with_order_1)] = Field(description="orders of the reference frames")
 
 
 class Coherence(InOneShard):
@@ -304,7 +337,7 @@ class StandIns(Sampled):
 class Training(Sampled):
     """Figure 6: readings along training, calibrated anew at each checkpoint."""
 
-    orders: list[Annotated[int, Field(ge=0)]] = Field(min_length=1, description="orders of the reference frames")
+    orders: Orders = Field(description="orders of the reference frames")
     series: dict[str, list[str]] = Field(
         description="checkpoint of the run -> registry names of its training series, the first least trained"
     )
@@ -314,7 +347,7 @@ class LongContext(Sampled):
     """Figure 9: long sequences against short ones of the same text and as many calibration tokens."""
 
     corpus: str = Field(description="corpus with documents long enough, by its name in the registry")
-    orders: list[Annotated[int, Field(ge=0)]] = Field(min_length=1, description="orders of the reference frames")
+    orders: Orders = Field(description="orders of the reference frames")
     long: Positive = Field(description="tokens of a long sequence; a multiple of sequence_length")
     stride: Positive = Field(description="one position of so many is read")
 
@@ -323,7 +356,7 @@ class Translators(Sampled):
     """The tuned lens: an affine map per layer, trained on one corpus and tested on that and on the run's."""
 
     corpus: str = Field(description="corpus to train on, by its name in the registry")
-    tokens: Positive | dict[str, Positive] = Field(description="training tokens; or by checkpoint, with `default`")
+    tokens: ByCheckpoint = Field(description="training tokens; or by checkpoint, `default` standing for the others")
     group: Positive = Field(description="layers that one job trains")
     batch: Positive = Field(description="tokens per step")
     rate: Annotated[float, Field(gt=0)] = Field(description="learning rate at the first step; falls linearly to 0")
@@ -331,15 +364,28 @@ class Translators(Sampled):
 
     def budget(self, checkpoint: str) -> int:
         """Training tokens of a checkpoint."""
-        return self.tokens if isinstance(self.tokens, int) else self.tokens.get(checkpoint, self.tokens["default"])
+        return _of(self.tokens, checkpoint)
+
+    @model_validator(mode="after")
+    def _default_tokens(self) -> Translators:
+        _with_default("tokens", self.tokens)
+        return self
+
+
+def _text(text: str) -> str:
+    if not text.strip():
+        raise ValueError("a prefix needs some text")
+    return text
 
 
 class Examples(Strict):
     """Table 9: prefixes, read at some layers."""
 
     layers: Layers = Field(description="`all`, `{every: n}` (layers 0, n, 2n, ... below L) or layers")
-    orders: list[Annotated[int, Field(ge=0)]] = Field(min_length=1, description="orders of the reference frames")
-    prefixes: list[str] = Field(min_length=1, description="texts whose next token is read")
+    orders: Orders = Field(description="orders of the reference frames")
+    prefixes: list[Annotated[str, AfterValidator(_text)]] = Field(
+        min_length=1, description="texts whose next token is read"
+    )
     top: Positive = Field(description="tokens shown for the model itself")
 
     @property
@@ -402,8 +448,7 @@ class Experiments(Strict):
     def sizes(self, experiment: str, checkpoint: str) -> tuple[int, int]:
         """Sequences of an experiment with one checkpoint, and sequences per shard."""
         section = getattr(self, experiment)
-        number = section.sequences
-        return number if isinstance(number, int) else number.get(checkpoint, number["default"]), section.shard
+        return _of(section.sequences, checkpoint), section.shard
 
 
 class Bootstrap(Strict):
@@ -441,22 +486,33 @@ class Config(Strict):
             if self.level == "paper" and self.registry.checkpoints[name].source.kind in ("wheel", "random"):
                 raise ValueError(f"level is paper, but {name} is not one of the paper's checkpoints: set level to desk")
         _known("corpus", [self.corpus], self.registry.corpora)
-        _known("readings.sequences", set(self.readings.sequences) - {"default"}, self.registry.checkpoints)
+        _by_checkpoint("readings.sequences", self.readings.sequences, self.registry.checkpoints)
         _layers("readings.layers", self.readings.layers, self)
         for name, series in self.experiments.training.series.items():
+            _known("experiments.training.series", [name], self.registry.checkpoints)
             _known(f"experiments.training.series.{name}", series, self.registry.checkpoints)
+        for name in self.checkpoints:
+            if len(set(self.experiments.training.series.get(name, [name]))) < 2:
+                raise ValueError(f"experiments.training.series.{name} needs two checkpoints or more")
         for experiment in ("long_context", "translators"):
             corpus = getattr(self.experiments, experiment).corpus
             _known(f"experiments.{experiment}.corpus", [corpus], self.registry.corpora)
-        if self.experiments.long_context.long % self.sequence_length:
-            raise ValueError(f"experiments.long_context.long is not a multiple of {self.sequence_length} tokens")
+        if (long := self.experiments.long_context.long) % self.sequence_length:
+            raise ValueError(
+                f"experiments.long_context.long ({long} tokens) must be a multiple of sequence_length "
+                f"({self.sequence_length}): change one; neither may be longer than the checkpoints take or than "
+                "the documents of the corpus are"
+            )
         for name, checkpoint in self.registry.checkpoints.items():
             if isinstance(checkpoint.source, InitialSource):
                 _known(f"registry.checkpoints.{name}.source.of", [checkpoint.source.of], self.registry.checkpoints)
+                _alike(f"registry.checkpoints.{name}", checkpoint, self.registry.checkpoints[checkpoint.source.of])
+            if isinstance(checkpoint.source, RandomSource):
+                _alike(f"registry.checkpoints.{name}", checkpoint, checkpoint.source)
         for experiment in Experiments.model_fields:
             section, key = getattr(self.experiments, experiment), f"experiments.{experiment}"
-            if isinstance(getattr(section, "sequences", None), dict):
-                _known(f"{key}.sequences", set(section.sequences) - {"default"}, self.registry.checkpoints)
+            for name in ("sequences", "tokens"):
+                _by_checkpoint(f"{key}.{name}", getattr(section, name, None), self.registry.checkpoints)
             _layers(f"{key}.layers", section.layers, self)
         if self.jacobian_lens.skip + 2 > self.sequence_length:
             raise ValueError(
@@ -467,13 +523,26 @@ class Config(Strict):
 
     def sequences(self, checkpoint: str) -> int:
         """Test sequences to read with this checkpoint."""
-        return self.readings.sequences.get(checkpoint, self.readings.sequences["default"])
+        return _of(self.readings.sequences, checkpoint)
+
+
+def _alike(name: str, checkpoint: Checkpoint, source: Checkpoint | RandomSource) -> None:
+    """What is known without the weights, which say it of every checkpoint once they are there."""
+    for key in ("layers", "tied"):
+        if getattr(checkpoint, key) != getattr(source, key):
+            of = "its source" if isinstance(source, RandomSource) else checkpoint.source.of
+            raise ValueError(f"{name}.{key} is not that of {of}: make both one")
 
 
 def _known(key: str, names, registry: Mapping[str, Any]) -> None:
     for name in names:
         if name not in registry:
             raise ValueError(f"{key} names {name!r}, which is not in the registry (known: {', '.join(registry)})")
+
+
+def _by_checkpoint(key: str, number: Any, registry: Mapping[str, Any]) -> None:
+    if isinstance(number, Mapping):
+        _known(key, set(number) - {"default"}, registry)
 
 
 def _layers(key: str, chosen: str | Every | list[int], config: Config) -> None:
@@ -495,19 +564,69 @@ def validated(config: Mapping[str, Any]) -> Config:
     try:
         return Config.model_validate(dict(config))
     except ValidationError as error:
-        raise LensproofError(_explain(error)) from None
+        raise LensproofError(f"config: {explain(error, config)}") from None
 
 
-def _explain(error: ValidationError) -> str:
-    first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
-    key = ".".join(str(part) for part in first["loc"]) or "config"
-    message = first["msg"].removeprefix("Value error, ")
+def checked_split(given: Mapping[str, Any]) -> dict[str, float] | dict[str, str]:
+    """Shares of documents by role, or parts of a corpus.
+
+    Raises:
+        LensproofError: a role is missing, or the shares are none.
+    """
+    try:
+        return TypeAdapter(Split).validate_python(given)
+    except ValidationError as error:
+        raise LensproofError(f"split: {explain(error, given)}") from None
+
+
+def explain(error: ValidationError, given: Any) -> str:
+    """The first thing that is wrong with ``given``, in one line that names the key: unknown keys first."""
+    found = error.errors()
+    first = min(found, key=lambda item: item["type"] != "extra_forbidden")
+    key = _key(first, given)
     if first["type"] == "extra_forbidden":
-        return f"config: unknown key {key}: remove it or correct its name"
+        return f"unknown key {key}: remove it or correct its name"
     if first["type"] == "missing":
-        return f"config: {key} is missing"
-    value = "" if isinstance(first["input"], (dict, list)) else f" (it is {first['input']!r})"
-    return f"config: {message}" if key == "config" else f"config: {key}: {message}{value}"
+        return f"{key} is missing"
+    # Where a value may be one of several things, what came furthest says most; those that came as far, together.
+    inside = [item for item in found if _key(item, given).startswith(key)]
+    key = max((_key(item, given) for item in inside), key=lambda other: other.count("."))
+    inside = [item for item in inside if _key(item, given) == key]
+    message = " or ".join(dict.fromkeys(map(_message, inside))).replace(" or should be ", " or ")
+    value = inside[0]["input"]
+    shown = f" (it is {value!r})" if isinstance(value, str | int | float | None) else ""
+    return f"{key}: {message}{shown}" if key else message
+
+
+def _key(item: Mapping[str, Any], given: Any) -> str:
+    """Where it stands in ``given``: pydantic's own names of the kinds that a value may be of are left out."""
+    path = []
+    for part in item["loc"]:
+        here = given.get(part, given) if isinstance(given, Mapping) else given
+        if isinstance(given, list) and isinstance(part, int) and part < len(given):
+            here = given[part]
+        if here is not given or (item["type"] == "missing" and part == item["loc"][-1]):
+            path.append(str(part))
+            given = here
+    return ".".join(path)
+
+
+_WORDS = {
+    r"valid dictionary or instance of \w+|valid dictionary": "mapping",
+    r"valid (list|number|string)": r"\1",
+    r"valid integer": "whole number",
+    r", unable to parse string as an? \w+": "",
+    r"^Input (should|tag)": r"\1",
+    r"^Unable to extract tag using discriminator '(\w+)'": r"it must name its \1",
+}
+"""Pydantic's words -> ours."""
+
+
+def _message(item: Mapping[str, Any]) -> str:
+    message = item["msg"].removeprefix("Value error, ")
+    for theirs, ours in _WORDS.items():
+        message = re.sub(theirs, ours, message)
+    return message
 
 
 def asked_for(config: Config) -> dict[str, dict[str, tuple[str, int]]]:
@@ -518,7 +637,7 @@ def asked_for(config: Config) -> dict[str, dict[str, tuple[str, int]]]:
         own["calibration.sequences"] = ("calibration", config.calibration.sequences)
         own["jacobian_lens.prompts"] = ("lens", config.jacobian_lens.prompts)
         own["readings.sequences"] = ("test", config.sequences(name))
-        for experiment in set(Experiments.model_fields) - {"examples", "long_context"}:
+        for experiment in sorted(set(Experiments.model_fields) - {"examples", "long_context"}):
             own[f"experiments.{experiment}.sequences"] = ("test", config.experiments.sizes(experiment, name)[0])
         texts = config.experiments.stand_ins.calibrations * config.calibration.sequences
         own["experiments.stand_ins.calibrations"] = ("calibration", texts)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     import torch
 
 PROVENANCE_KEY = "lensproof"
+DIGEST_KEY = "sha256"
+"""In the header of a safetensors file: what :func:`_digest` says of its tensors."""
 
 
 @contextlib.contextmanager
@@ -76,14 +79,47 @@ def write_json(path: str | Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
 
 
-def read_json(path: str | Path) -> Any:
-    """Read a JSON file; a missing or broken one is an error that names it."""
+def absent(path: str | Path) -> LensproofError:
+    """What is said of a file of the workflow that does not exist."""
+    return LensproofError(f"{path} does not exist: build it with {_command(path)}")
+
+
+def damaged(path: str | Path, why: object, target: str | Path | None = None) -> LensproofError:
+    """What is said of a file of the workflow that cannot be what its step wrote: one line, however long the reason.
+
+    Args:
+        path: the file or folder.
+        why: what is wrong with it.
+        target: the file by which the workflow knows it, where that is another.
+    """
+    reason = " ".join(str(why).split())[:200]
+    return LensproofError(f"{path} is damaged ({reason}): remove it and build it again with {_command(target or path)}")
+
+
+def _command(path: str | Path) -> str:
+    return f"`{command_for(path)}`"
+
+
+def read_json(path: str | Path, *keys: str) -> Any:
+    """Read a JSON file.
+
+    Args:
+        path: the file.
+        keys: that it must have, as a mapping.
+
+    Raises:
+        LensproofError: it is missing, broken or without one of the keys; the line names the file.
+    """
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise LensproofError(f"{path} does not exist: build it with `{command_for(path)}`") from error
-    except ValueError as error:
-        raise LensproofError(f"{path} is not valid JSON ({error}): remove it and build it again") from error
+        raise absent(path) from error
+    except (OSError, ValueError) as error:
+        raise damaged(path, f"it is not valid JSON: {error}") from error
+    for key in keys:
+        if not isinstance(value, dict) or key not in value:
+            raise damaged(path, f"it has no {key}")
+    return value
 
 
 def write_parquet(path: str | Path, table: pd.DataFrame, provenance: Mapping[str, Any]) -> None:
@@ -97,67 +133,176 @@ def write_parquet(path: str | Path, table: pd.DataFrame, provenance: Mapping[str
         pq.write_table(arrow.replace_schema_metadata(metadata), temporary, compression="zstd")
 
 
-def read_parquet(path: str | Path, columns: list[str] | None = None) -> pd.DataFrame:
-    """Read a table that :func:`write_parquet` wrote."""
+def read_parquet(path: str | Path, needs: Collection[str] = ()) -> pd.DataFrame:
+    """Read a table that :func:`write_parquet` wrote.
+
+    Args:
+        path: the file.
+        needs: columns that it must have.
+
+    Raises:
+        LensproofError: it is missing, no Parquet or without one of the columns; the line names the file.
+    """
     import pandas as pd
+    import pyarrow as pa
 
     try:
-        return pd.read_parquet(path, columns=columns)
+        table = pd.read_parquet(path)
     except FileNotFoundError as error:
-        raise LensproofError(f"{path} does not exist: build it with `{command_for(path)}`") from error
+        raise absent(path) from error
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise damaged(path, f"it is not readable as Parquet: {error}") from error
+    return _having(needs, table, path)
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
-    """Read a table, CSV or Parquet by its name."""
+def read_table(path: str | Path, needs: Collection[str] = ()) -> pd.DataFrame:
+    """Read a table, CSV or Parquet by its name; arguments and errors as for :func:`read_parquet`."""
     import pandas as pd
 
     if Path(path).suffix != ".csv":
-        return read_parquet(path)
+        return read_parquet(path, needs)
     try:
-        return pd.read_csv(path)
+        table = pd.read_csv(path)
     except FileNotFoundError as error:
-        raise LensproofError(f"{path} does not exist: build it with `{command_for(path)}`") from error
+        raise absent(path) from error
+    except (OSError, ValueError) as error:  # pandas' own are ValueErrors
+        raise damaged(path, f"it is not readable as CSV: {error}") from error
+    return _having(needs, table, path)
+
+
+def read_benchmark(path: str | Path) -> pd.Series:
+    """The last measurement in a benchmark file of Snakemake: ``cpu_time``, ``s`` and ``max_rss``, missing where not
+    measured.
+
+    Raises:
+        LensproofError: the file is something else.
+    """
+    import pandas as pd
+
+    try:
+        return pd.read_csv(path, sep="\t", na_values="NA").iloc[-1][["cpu_time", "s", "max_rss"]].astype(float)
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        raise LensproofError(
+            f"{path} is no benchmark of Snakemake ({error}): remove it; its times are then missing"
+        ) from error
+
+
+def _having(columns: Collection[str], table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
+    missing = [name for name in columns if name not in table]
+    if missing:
+        raise LensproofError(
+            f"{path} has no column {', '.join(missing)}: give another file, or remove it and build it again"
+        )
+    return table
 
 
 def write_safetensors(path: str | Path, tensors: Mapping[str, torch.Tensor], provenance: Mapping[str, Any]) -> None:
     """Write tensors with their provenance in the header."""
     from safetensors.torch import save_file
 
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    header = {PROVENANCE_KEY: _dumps(provenance), DIGEST_KEY: _digest(whole)}
     with atomic(path) as temporary:
-        save_file(
-            {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
-            temporary,
-            metadata={PROVENANCE_KEY: _dumps(provenance)},
-        )
+        save_file(whole, temporary, metadata=header)
 
 
 def read_safetensors(path: str | Path) -> dict[str, torch.Tensor]:
-    """Read the tensors of a safetensors file."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    """Read the tensors of a safetensors file.
+
+    Raises:
+        LensproofError: it is missing, no safetensors, not what was written, or has an entry that is not finite.
+    """
+    import torch
+    from safetensors import SafetensorError, safe_open
 
     if not Path(path).exists():
-        raise LensproofError(f"{path} does not exist: build it with `{command_for(path)}`")
+        raise absent(path)
     try:
-        return load_file(path)
-    except SafetensorError as error:
-        raise LensproofError(f"{path} is not a readable safetensors file ({error})") from error
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no mapping
+            digest = (file.metadata() or {}).get(DIGEST_KEY)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise damaged(path, f"it is not readable as safetensors: {error}") from error
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            raise damaged(path, f"{name} has an entry that is not finite")
+    # Files of earlier versions have none.
+    if digest is not None and digest != _digest(tensors):
+        raise damaged(path, "its numbers are not those that were written")
+    return tensors
+
+
+def check_shapes(path: str | Path, tensors: Mapping[str, torch.Tensor], shapes: Mapping[str, Sequence[str]]) -> None:
+    """Check names and shapes of the tensors of a file.
+
+    Args:
+        path: the file.
+        tensors: what it holds.
+        shapes: name -> its dimensions, each by a name; dimensions of one name must be equal.
+
+    Raises:
+        LensproofError: a tensor is missing, unknown or of another shape.
+    """
+    if set(tensors) != set(shapes):
+        raise damaged(path, f"it holds {', '.join(sorted(tensors)[:4]) or 'nothing'}, not {', '.join(shapes)}")
+    sizes: dict[str, int] = {}
+    for name, dimensions in shapes.items():
+        found = list(tensors[name].shape)
+        sizes = {**dict(zip(dimensions, found, strict=False)), **sizes}
+        if found != [sizes.get(dimension) for dimension in dimensions]:
+            raise damaged(path, f"{name} is {found}, not [{', '.join(dimensions)}]")
+
+
+def layer_number(path: str | Path, name: str) -> int:
+    """``layer_003`` as 3.
+
+    Raises:
+        LensproofError: the name is another, so ``path`` does not hold what it should.
+    """
+    number = name.removeprefix("layer_")
+    if not number.isdecimal():
+        raise damaged(path, f"it holds {name}")
+    return int(number)
+
+
+def _digest(tensors: Mapping[str, torch.Tensor]) -> str:
+    """The sha256 of the tensors: names, types, shapes and numbers."""
+    import torch
+
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
 
 
 def read_provenance(path: str | Path) -> dict[str, Any]:
-    """The provenance of a Parquet, safetensors or any other file (from its ``.provenance.json``)."""
+    """The provenance of a Parquet, safetensors or any other file (from its ``.provenance.json``).
+
+    Raises:
+        LensproofError: the file is missing or damaged.
+    """
     path = Path(path)
+    if path.suffix not in (".parquet", ".safetensors"):
+        return read_json(provenance_path(path))
+    if not path.exists():
+        raise absent(path)
+    try:
+        return json.loads(_header(path) or "{}")
+    except Exception as error:  # each format has errors of its own
+        raise damaged(path, error) from error
+
+
+def _header(path: Path) -> str | bytes | None:
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
 
-        metadata = pq.read_schema(path).metadata or {}
-        return json.loads(metadata.get(PROVENANCE_KEY.encode(), b"{}"))
-    if path.suffix == ".safetensors":
-        from safetensors import safe_open
+        return (pq.read_schema(path).metadata or {}).get(PROVENANCE_KEY.encode())
+    from safetensors import safe_open
 
-        with safe_open(path, framework="np") as handle:
-            return json.loads((handle.metadata() or {}).get(PROVENANCE_KEY, "{}"))
-    return read_json(provenance_path(path))
+    with safe_open(path, framework="np") as handle:
+        return (handle.metadata() or {}).get(PROVENANCE_KEY)
 
 
 def provenance_path(path: str | Path) -> Path:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import pkgutil
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import click
 
@@ -22,7 +23,31 @@ checkpoint = click.option(
     "--checkpoint", "checkpoint", type=FOLDER, required=True, help="Folder of the checkpoint, results/checkpoints/NAME."
 )
 sequences = click.option("--sequences", type=FILE, required=True, help="Token sequences made by `lensproof sequences`.")
-out = click.option("--out", type=FILE, required=True, help="File to write.")
+
+
+def out(*forms: str, required: bool = True, help: str = "File to write.") -> Callable:
+    """The file to write, whose name must end in one of ``forms``: what is written does not follow the name."""
+
+    def checked(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+        if path is not None and path.suffix not in forms:
+            raise LensproofError(f"cannot write {path}: its name must end in {', '.join(forms)}")
+        return path
+
+    return click.option("--out", type=FILE, required=required, callback=checked, help=help)
+
+
+def files(name: str, *, required: bool = True) -> Callable:
+    """An argument that takes files, each once: given twice, everything in it would count twice."""
+
+    def once(context: click.Context, argument: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+        seen: dict[Path, Path] = {}
+        for path in paths:
+            if path.resolve() in seen:
+                raise LensproofError(f"{path} is given twice: give each file once")
+            seen[path.resolve()] = path
+        return paths
+
+    return click.argument(name, nargs=-1, required=required, type=FILE, callback=once)
 
 
 def registry(command: Callable) -> Callable:
@@ -107,27 +132,97 @@ def pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
     for name, equals, _ in split:
         if not equals:
             raise click.BadParameter(f"{option} {name}: write it as NAME=VALUE")
+        if [other for other, _, _ in split].count(name) > 1:
+            raise click.BadParameter(f"{option} {name} is given twice")
     return {name: value for name, _, value in split}
 
 
-def named(paths: Sequence[Path]) -> dict[str, Path]:
-    """Files by their bare names, or by folder and name where two are called the same."""
-    bare = {path.stem: path for path in paths}
-    return bare if len(bare) == len(paths) else {f"{path.parent.name}/{path.stem}": path for path in paths}
-
-
-def module(room: str, name: str, function: str) -> ModuleType:
-    """The module ``lensproof.<room>.<name>``, which must have ``function``. What it runs is not seen in the source:
-    give its name to :func:`lensproof.codehash.code_hash` beside the command's.
+def json_object(option: str, text: str) -> dict[str, Any]:
+    """A JSON object.
 
     Raises:
-        LensproofError: there is no such module; the line names those that there are.
+        LensproofError: the text is something else.
     """
-    folder = importlib.import_module(f"lensproof.{room}")
-    names = sorted(info.name for info in pkgutil.iter_modules(folder.__path__))
-    if name in names:
-        found = importlib.import_module(f"lensproof.{room}.{name}")
-        if hasattr(found, function):
-            return found
-    known = [other for other in names if hasattr(importlib.import_module(f"lensproof.{room}.{other}"), function)]
-    raise LensproofError(f"there is no {name!r} in {room} (there is {', '.join(known)})")
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise LensproofError(f"{option} is not valid JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise LensproofError(f'{option} must be a JSON object, like {{"key": 1}}, not {text[:40]}')
+    return value
+
+
+def named(paths: Sequence[Path]) -> dict[str, Path]:
+    """Files by their bare names, by folder and name where two are called the same, or by their whole paths."""
+    for name in (lambda path: path.stem, lambda path: f"{path.parent.name}/{path.stem}", str):
+        found = {name(path): path for path in paths}
+        if len(found) == len(paths):
+            break
+    return found
+
+
+def figure(paper: str, name: str) -> ModuleType:
+    """The module that draws a figure; see :func:`_module`."""
+    return _module("figure", "figures", _catalogue("figures").FIGURES, name, f"{paper}_")
+
+
+def table(paper: str, name: str) -> ModuleType:
+    """The module that makes a table; see :func:`_module`."""
+    return _module("table", "figures", _catalogue("figures").TABLES, name, f"{paper}_")
+
+
+def check_estimates(what: str, name: str, given: Sequence[Path]) -> None:
+    """Refuse a figure or table without the files that it is made from, or with files where it is made from none.
+
+    Raises:
+        LensproofError: naming the files that are needed.
+    """
+    known = _catalogue("figures")
+    needed = (known.FIGURES if what == "figure" else known.TABLES)[name]
+    files = [
+        "results/claims.csv" if part == known.CLAIMS else f"results/estimates/lexframe/{part}/CHECKPOINT.parquet"
+        for part in needed
+    ]
+    if needed and not given:
+        raise LensproofError(f"{name} is made from {' and '.join(files)}: give the files")
+    if given and not needed:
+        raise LensproofError(f"{name} is made from no file: leave out {given[0]}")
+
+
+def observation(name: str) -> ModuleType:
+    """The module that runs an experiment; see :func:`_module`."""
+    if name == READINGS:
+        raise LensproofError("this experiment has a command of its own: `lensproof readings`")
+    return _module("experiment", "experiments", _catalogue("experiments").EXPERIMENTS, name)
+
+
+def estimation(name: str) -> ModuleType:
+    """The module that makes an experiment's estimates; see :func:`_module`."""
+    known = _catalogue("experiments")
+    return _module("experiment", "statistics", [READINGS, *known.EXPERIMENTS, *known.DERIVED], name)
+
+
+def precision_of(experiment: str, asked: str) -> str:
+    """Precision of the weights that an experiment runs with: directions are made in float32 whatever is asked."""
+    return "float32" if _catalogue("experiments").EXPERIMENTS[experiment].float32 else asked
+
+
+READINGS = "readings"
+
+
+def _catalogue(room: str) -> ModuleType:
+    """What a room holds. Not a plain import: code hashes would follow it, and one more entry would make every step of
+    the others stale."""
+    return importlib.import_module(f"lensproof.{room}.catalogue")
+
+
+def _module(what: str, room: str, known: Iterable[str], name: str, prefix: str = "") -> ModuleType:
+    """The module ``lensproof.<room>.<name>``. What it runs is not seen in the source: give its name to
+    :func:`lensproof.codehash.code_hash` beside the command's.
+
+    Raises:
+        LensproofError: there is none; the line names those that there are.
+    """
+    if name not in known:
+        raise LensproofError(f"there is no {what} {name!r}: use one of {', '.join(known)}")
+    return importlib.import_module(f"lensproof.{room}.{prefix}{name}")

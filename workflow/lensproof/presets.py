@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ def _files(preset: str, found: Mapping[str, Any]) -> Sequence[str]:
 def command_for(path: str | Path) -> str:
     """What to type to build a file of the results, with the preset of the folder that it stands in."""
     folder = next((parent for parent in Path(path).parents if (parent / NAME).is_file()), RESULTS)
-    return command(path, results=folder)
+    return command(shlex.quote(str(path)), results=folder)
 
 
 def refusal(asked: str, targets: Sequence[str] = (), results: str | Path = RESULTS) -> str | None:

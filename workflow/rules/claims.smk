@@ -36,10 +36,9 @@ for experiments, judged in catalogue.alike(CLAIMS).items():
             ),
             level=settings.level,
             tied=TIED,
-            out=lambda wildcards, output: Path(output[0]).parent if len(output) > 1 else output[0],
         shell:
             "lensproof --log {log} judge {params.claims} {params.estimates} --level {params.level} {params.tied} "
-            "--out {params.out}"
+            "--into results/claims"
 
 
 rule collect_claims:

@@ -96,8 +96,12 @@ def begin():
 
 
 def summary():
-    """What a finished run says."""
-    return (
-        "Figures are in results/figures, tables in results/tables, verdicts in results/claims.csv.\n"
-        "`lensproof claims` prints the verdicts, `lensproof claim ID` one of them with all that it rests on."
-    )
+    """What a finished run says: where what it left stands."""
+    places = {"figures": "results/figures", "tables": "results/tables", "verdicts": "results/claims.csv"}
+    there = [f"{what} in {place}" for what, place in places.items() if Path(place).exists()]
+    said = [f"What there is: {', '.join(there)}."] if there else []
+    if any(Path("results/claims").glob("*.json")):
+        said.append(
+            "`lensproof claims` prints the verdicts, `lensproof claim ID` one of them with all that it rests on."
+        )
+    return "\n".join(said)

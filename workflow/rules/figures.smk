@@ -27,6 +27,7 @@ for name, experiments in FIGURES.items():
                 labels={"item": figures.title(name), "kind": "figure"},
             ),
             png=f"results/figures/lexframe/{name}.png",
+            caption=f"results/figures/lexframe/{name}.md",
         log:
             f"results/logs/figures/lexframe/{name}.log",
         conda:
@@ -72,7 +73,7 @@ for name, experiments in TABLES.items():
 rule lexframe:
     """Every table and figure of Lexical Reference Frames."""
     input:
-        expand("results/figures/lexframe/{name}.{form}", name=FIGURES, form=["pdf", "svg", "png"]),
+        expand("results/figures/lexframe/{name}.{form}", name=FIGURES, form=["pdf", "svg", "png", "md"]),
         expand("results/tables/lexframe/{name}.{form}", name=TABLES, form=["csv", "md", "tex"]),
     localrule: True
 

@@ -39,6 +39,8 @@ rule readings_estimates:
         "results/estimates/lexframe/readings/{checkpoint}.parquet",
     log:
         "results/logs/readings/{checkpoint}.log",
+    benchmark:
+        "results/benchmarks/estimates/readings/{checkpoint}.tsv"
     conda:
         "../../envs/lensproof.yaml"
     params:

@@ -11,6 +11,7 @@ import torch
 
 from lensproof.checkpoints.anatomy import take_apart
 from lensproof.errors import LensproofError
+from lensproof.files import damaged, read_json
 from lensproof.presets import command_for
 
 if TYPE_CHECKING:
@@ -36,9 +37,13 @@ def load(directory: str | Path, device: str = "cpu", precision: str = "float32")
         precision: type of the weights, ``float32``, ``bfloat16`` or ``float16``.
 
     Raises:
-        LensproofError: no checkpoint there, weights are missing from it, or the project does not know its architecture.
+        LensproofError: no checkpoint there, it is damaged, weights are missing from it, or the project does not know
+            its architecture.
     """
-    return take_apart(_model(_existing(directory), precision).eval().to(resolve(device)))
+    directory, place = _existing(directory), resolve(device)
+    with _whole(directory):
+        model = _model(directory, precision)
+    return take_apart(model.eval().to(place))
 
 
 def _model(directory: Path, precision: str) -> PreTrainedModel:
@@ -73,6 +78,18 @@ def _text(config: PreTrainedConfig) -> PreTrainedConfig:
 
 
 @contextlib.contextmanager
+def _whole(directory: Path) -> Iterator[None]:
+    """What goes wrong inside is the folder's fault: transformers, tokenizers and safetensors each have errors of their
+    own for files that are cut short or changed."""
+    try:
+        yield
+    except (LensproofError, MemoryError):
+        raise
+    except Exception as error:
+        raise damaged(directory, error, directory / "checkpoint.json") from error
+
+
+@contextlib.contextmanager
 def _quietly() -> Iterator[None]:
     from transformers import logging
 
@@ -85,10 +102,23 @@ def _quietly() -> Iterator[None]:
 
 
 def load_tokenizer(directory: str | Path) -> PreTrainedTokenizerBase:
-    """The tokenizer of a checkpoint."""
+    """The tokenizer of a checkpoint.
+
+    Raises:
+        LensproofError: no checkpoint there, or it is damaged.
+    """
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(_existing(directory), local_files_only=True, trust_remote_code=False)
+    directory = _existing(directory)
+    with _whole(directory):
+        return AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+
+
+def context_length(directory: str | Path) -> int | None:
+    """How many tokens a checkpoint takes, as its configuration says; None where it does not say."""
+    config = read_json(_existing(directory) / "config.json", "model_type")
+    found = (config.get("text_config") or config).get("max_position_embeddings")
+    return found if isinstance(found, int) else None
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 import lensproof
-from lensproof.config import Checkpoint, Corpus, validated
+from lensproof.config import Calibration, Checkpoint, Config, Corpus, Experiments, explain, validated
 from lensproof.errors import LensproofError
 
 Entry = TypeVar("Entry", Checkpoint, Corpus)
@@ -41,20 +41,49 @@ def either(name: str, spec: str | None = None, configfiles: Iterable[Path] = ())
     """The registry's entry of a checkpoint or corpus; see :func:`checkpoint`."""
     if spec is not None:
         return _entry("corpora" if "format" in _json(spec) else "checkpoints", name, spec, ())
-    registry = _registry(configfiles)
+    registry = _config(configfiles).registry
     known = {**registry.corpora, **registry.checkpoints}
     return _known("the registry", name, known)
 
 
+def names(configfiles: Iterable[Path] = ()) -> list[str]:
+    """Every checkpoint in the registry."""
+    return sorted(_config(configfiles).registry.checkpoints)
+
+
+def section(
+    experiment: str, given: Mapping[str, Any] | None = None, configfiles: Iterable[Path] = ()
+) -> dict[str, Any]:
+    """What the configuration says of an experiment, and ``calibration``, the sequences of typical attention.
+
+    Args:
+        experiment: its name.
+        given: the same by hand; the configuration is not read then. ``calibration`` may be left out.
+        configfiles: overrides of ``config.yaml``, the last one wins.
+
+    Raises:
+        LensproofError: a key is missing, unknown or wrong.
+    """
+    if given is None:
+        config = _config(configfiles)
+        return {**getattr(config.experiments, experiment).model_dump(), "calibration": config.calibration.sequences}
+    own = {key: value for key, value in given.items() if key != "calibration"}
+    sequences = {"sequences": given["calibration"]} if "calibration" in given else None
+    try:
+        checked = Experiments.model_fields[experiment].annotation.model_validate(own).model_dump()
+        return checked | ({"calibration": Calibration.model_validate(sequences).sequences} if sequences else {})
+    except ValidationError as error:
+        key = "calibration." if error.title == "Calibration" else ""
+        raise LensproofError(f"--options: {key}{explain(error, sequences if key else own)}") from None
+
+
 def _entry(kind: str, name: str, spec: str | None, configfiles: Iterable[Path]) -> Any:
     if spec is None:
-        return _known(f"the registry of {kind}", name, getattr(_registry(configfiles), kind))
+        return _known(f"the registry of {kind}", name, getattr(_config(configfiles).registry, kind))
     try:
         return _KINDS[kind].model_validate(_json(spec))
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "the whole"
-        raise LensproofError(f"--spec: {key}: {first['msg']}") from None
+        raise LensproofError(f"--spec: {explain(error, _json(spec))}") from None
 
 
 def _known(where: str, name: str, entries: Mapping[str, BaseModel]) -> Any:
@@ -73,12 +102,12 @@ def _json(spec: str) -> Mapping[str, Any]:
     return value
 
 
-def _registry(configfiles: Iterable[Path]) -> Any:
+def _config(configfiles: Iterable[Path]) -> Config:
     here, checkout = Path("config.yaml"), Path(lensproof.__file__).parents[2] / "config.yaml"
     config: dict[str, Any] = {}
     for path in (here if here.is_file() else checkout, *configfiles):
         _update(config, _yaml(path))
-    return validated(config).registry
+    return validated(config)
 
 
 def _yaml(path: Path) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from lensproof import options
     "--part", type=click.IntRange(1), default=1, show_default=True, help="Which of several sets that share no document."
 )
 @options.machine
-@options.out
+@options.out(".safetensors")
 def command(
     checkpoint: Path,
     sequences: Path,
@@ -32,15 +32,17 @@ def command(
     from lensproof.checkpoints.load import load
     from lensproof.corpora import needs
     from lensproof.corpora.sequences import disjoint, tokens
-    from lensproof.files import read_json, read_parquet
+    from lensproof.files import read_json
     from lensproof.frames import typical
     from lensproof.provenance import record
 
     options.use_threads(threads)
-    text = tokens(disjoint(needs.check(read_parquet(sequences), sequences), "calibration", count, part))
+    text = tokens(disjoint(needs.sequences_for(checkpoint, sequences), "calibration", count, part))
     decoder = load(checkpoint, device, precision)
     fitted = typical.calibrate(decoder, text, progress=f"typical attention, {checkpoint.name}")
     manifest = checkpoint / "checkpoint.json"
     inputs = {"weights": manifest, "sequences": sequences}
     settings = {"count": count, "part": part, "device": str(decoder.device), "precision": precision}
-    typical.save(out, fitted, {**record("calibrate", inputs, **settings), "weights": read_json(manifest)["sha256"]})
+    typical.save(
+        out, fitted, {**record("calibrate", inputs, **settings), "weights": read_json(manifest, "sha256")["sha256"]}
+    )

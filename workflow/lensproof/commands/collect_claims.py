@@ -12,10 +12,10 @@ from lensproof.claims.catalogue import LEVELS, PUBLISHED
 
 
 @click.command("collect-claims")
-@click.argument("records", nargs=-1, type=options.FILE)
+@options.files("records", required=False)
 @click.option("--level", required=True, type=click.Choice(LEVELS), help="Level of evidence of the run.")
 @click.option("--published", default=PUBLISHED, type=options.FOLDER, help="Folder of the papers' values.")
-@options.out
+@options.out(".csv")
 def command(records: tuple[Path, ...], level: str, published: Path, out: Path) -> None:
     """Write RECORDS (JSON files of `lensproof judge`) as rows; a claim without a record is a row that says not run."""
     import pandas as pd

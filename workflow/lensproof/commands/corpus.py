@@ -14,7 +14,7 @@ from lensproof import options
 @click.argument("name")
 @options.registry
 @click.option("--file", type=click.Path(path_type=Path), help="What `lensproof fetch` left, for a wheel source.")
-@options.out
+@options.out(".parquet")
 def command(name: str, spec: str | None, configfile: tuple[Path, ...], file: Path | None, out: Path) -> None:
     """Write the documents of NAME, a corpus in the registry, as one table."""
     from lensproof.checkpoints import registry

@@ -14,27 +14,26 @@ PAPERS = ("lexframe",)
 @click.command("figure")
 @click.argument("paper", type=click.Choice(PAPERS))
 @click.argument("name")
-@click.argument("estimates", nargs=-1, type=options.FILE)
+@options.files("estimates", required=False)
 @click.option("--title", multiple=True, metavar="CHECKPOINT=TEXT", help="What to call a checkpoint.")
-@options.out
+@options.out(".pdf", ".svg", ".png")
 def command(paper: str, name: str, estimates: tuple[Path, ...], title: tuple[str, ...], out: Path) -> None:
-    """Draw NAME of PAPER from ESTIMATES: OUT and its like in .pdf, .svg and .png.
+    """Draw NAME of PAPER from ESTIMATES: OUT and its like in .pdf, .svg and .png, the caption in .md.
 
     ESTIMATES are one file per checkpoint, of each experiment that the figure shows; for a drawing, nothing.
     """
-    import pandas as pd
-
-    from lensproof.figures import style
+    from lensproof.figures import captions, style
     from lensproof.figures.names import titles
-    from lensproof.files import provenance_path, read_parquet, write_json
+    from lensproof.files import provenance_path, read_parquet, write_json, write_text
     from lensproof.provenance import record
-    from lensproof.statistics.table import COLUMNS
+    from lensproof.statistics.table import COLUMNS, join
 
-    module = options.module("figures", f"{paper}_{name}", "draw")
-    given = [read_parquet(path) for path in estimates]
-    table = pd.concat(given, ignore_index=True) if given else pd.DataFrame(columns=COLUMNS)
+    module = options.figure(paper, name)
+    options.check_estimates("figure", name, estimates)
+    table = join({str(path): read_parquet(path, COLUMNS) for path in estimates})
     with style.styled():
         style.save(module.draw(table, titles(title)), out)
+    write_text(out.with_suffix(".md"), captions.of_figure(name, module.CAPTION, table, titles(title)))
     inputs = options.named(estimates)
     made = record("figure", inputs, modules=(module.__name__,), figure=f"{paper}/{name}")
     write_json(provenance_path(out), made)

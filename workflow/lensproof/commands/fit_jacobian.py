@@ -16,7 +16,7 @@ from lensproof import options
 @click.option("--skip", type=click.IntRange(0), default=16, show_default=True, help="Positions left out at the start.")
 @click.option("--cotangents", type=click.IntRange(1), default=8, show_default=True, help="Outputs at once.")
 @options.machine
-@options.out
+@options.out(".safetensors")
 def command(
     checkpoint: Path,
     sequences: Path,
@@ -33,12 +33,12 @@ def command(
     from lensproof.checkpoints.load import load
     from lensproof.corpora import needs
     from lensproof.corpora.sequences import take, tokens
-    from lensproof.files import read_json, read_parquet
+    from lensproof.files import read_json
     from lensproof.lenses import jacobian
     from lensproof.provenance import record
 
     options.use_threads(threads)
-    prompts = tokens(take(needs.check(read_parquet(sequences), sequences), "lens", count, first))
+    prompts = tokens(take(needs.sequences_for(checkpoint, sequences), "lens", count, first))
     decoder = load(checkpoint, device, precision)
     progress = f"Jacobian lens, {checkpoint.name}, prompts {first}-{first + count - 1}"
     lens = jacobian.fit(decoder, prompts, skip=skip, cotangents=cotangents, progress=progress)
@@ -46,4 +46,4 @@ def command(
     settings = {"first": first, "count": count, "skip": skip, "cotangents": cotangents}
     settings |= {"device": str(decoder.device), "precision": precision}
     provenance = record("fit_jacobian", {"weights": manifest, "sequences": sequences}, **settings)
-    jacobian.save(out, lens, {**provenance, "weights": read_json(manifest)["sha256"]})
+    jacobian.save(out, lens, {**provenance, "weights": read_json(manifest, "sha256")["sha256"]})

@@ -15,7 +15,7 @@ from lensproof import options
 @click.option("--count", type=click.IntRange(2), required=True, help="Calibration sequences to use.")
 @click.option("--labels", type=click.IntRange(1), required=True, help="Labels to fit it for.")
 @options.machine
-@options.out
+@options.out(".safetensors")
 def command(
     checkpoint: Path,
     sequences: Path,
@@ -32,13 +32,13 @@ def command(
     from lensproof.checkpoints.load import load
     from lensproof.corpora import draw, needs
     from lensproof.corpora.sequences import take, tokens
-    from lensproof.files import read_json, read_parquet
+    from lensproof.files import read_json
     from lensproof.frames.basis import covectors
     from lensproof.lenses import probe
     from lensproof.provenance import record
 
     options.use_threads(threads)
-    text = needs.check(read_parquet(sequences), sequences)
+    text = needs.sequences_for(checkpoint, sequences)
     decoder = load(checkpoint, device, precision)
     chosen = torch.from_numpy(draw.labels(text, labels))
     fitted = probe.fit(
@@ -48,4 +48,6 @@ def command(
     manifest = checkpoint / "checkpoint.json"
     inputs = {"weights": manifest, "sequences": sequences}
     settings = {"count": count, "labels": labels, "device": str(decoder.device), "precision": precision}
-    probe.save(out, fitted, {**record("fit_probe", inputs, **settings), "weights": read_json(manifest)["sha256"]})
+    probe.save(
+        out, fitted, {**record("fit_probe", inputs, **settings), "weights": read_json(manifest, "sha256")["sha256"]}
+    )

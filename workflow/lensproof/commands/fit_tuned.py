@@ -19,7 +19,7 @@ from lensproof import options
 @click.option("--epochs", type=click.IntRange(1), default=1, show_default=True, help="Passes over the tokens.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order of positions.")
 @options.machine
-@options.out
+@options.out(".safetensors")
 def command(
     checkpoint: Path,
     sequences: Path,
@@ -38,12 +38,12 @@ def command(
     from lensproof.checkpoints.load import load
     from lensproof.corpora import needs
     from lensproof.corpora.sequences import take, tokens
-    from lensproof.files import read_json, read_parquet
+    from lensproof.files import read_json
     from lensproof.lenses import tuned
     from lensproof.provenance import record
 
     options.use_threads(threads)
-    table = needs.check(read_parquet(sequences), sequences)
+    table = needs.sequences_for(checkpoint, sequences)
     length = len(table["tokens"].iloc[0])
     text = tokens(take(table, "calibration", max(2, -(-number // length))))
     decoder = load(checkpoint, device, precision)
@@ -53,4 +53,4 @@ def command(
     manifest = checkpoint / "checkpoint.json"
     settings |= {"tokens": text.numel(), "layers": layers, "device": str(decoder.device), "precision": precision}
     made = record("fit_tuned", {"weights": manifest, "sequences": sequences}, **settings)
-    tuned.save(out, lens, {**made, "weights": read_json(manifest)["sha256"]})
+    tuned.save(out, lens, {**made, "weights": read_json(manifest, "sha256")["sha256"]})

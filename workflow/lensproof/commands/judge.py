@@ -10,23 +10,23 @@ import click
 
 from lensproof import options, presets
 from lensproof.claims.catalogue import LEVELS, PUBLISHED
+from lensproof.errors import LensproofError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from lensproof.claims.entry import Link
 
-OUT = click.Path(path_type=Path)
-
 
 @click.command("judge")
 @click.argument("claims")
-@click.argument("estimates", nargs=-1, required=True, type=options.FILE)
+@options.files("estimates")
 @click.option("--level", required=True, type=click.Choice(LEVELS), help="Level of evidence of the run.")
 @click.option("--tied", multiple=True, metavar="CHECKPOINT", help="A checkpoint whose embeddings are one matrix.")
 @click.option("--untied", multiple=True, metavar="CHECKPOINT", help="A checkpoint whose embeddings are two matrices.")
 @click.option("--published", default=PUBLISHED, type=options.FOLDER, help="Folder of the papers' values.")
-@click.option("--out", required=True, type=OUT, help="File to write; of several claims, a folder.")
+@options.out(".json", required=False, help="File to write, for one claim.")
+@click.option("--into", type=options.FOLDER, help="Folder to write ID.json to, for each of one or more claims.")
 def command(
     claims: str,
     estimates: tuple[Path, ...],
@@ -34,13 +34,14 @@ def command(
     tied: tuple[str, ...],
     untied: tuple[str, ...],
     published: Path,
-    out: Path,
+    out: Path | None,
+    into: Path | None,
 ) -> None:
     """Judge CLAIMS on ESTIMATES by their rules in claims.yaml, and write a record of each.
 
-    CLAIMS is the id of one, or of several that need the same estimates, with commas; the record of each of several is
-    OUT/ID.json. ESTIMATES are one file per checkpoint of the claims' own experiment, and of the others that their rules
-    or their guards ask for (the readings say how good the model itself is).
+    CLAIMS is the id of one, or of several that need the same estimates, with commas. ESTIMATES are one file per
+    checkpoint of the claims' own experiment, and of the others that their rules or their guards ask for (the readings
+    say how good the model itself is).
     """
     import pandas as pd
 
@@ -50,6 +51,8 @@ def command(
     from lensproof.files import read_parquet, write_json
     from lensproof.provenance import record
 
+    if (out is None) == (into is None) or (out is not None and "," in claims):
+        raise LensproofError("say --out FILE for the record of one claim, or --into FOLDER for those of several")
     rules = models.claims(published)
     facts = {**dict.fromkeys(tied, True), **dict.fromkeys(untied, False)}
     tables = {path: checked(read_parquet(path)) for path in estimates}
@@ -65,7 +68,7 @@ def command(
             verdict |= _origin(origins, verdict["checkpoint"], rule.experiment)
         found[name] = {**result, "provenance": provenance}
     for name, result in found.items():
-        write_json(out / f"{name}.json" if "," in claims else out, result)
+        write_json(out or into / f"{name}.json", result)
 
 
 @dataclass(frozen=True)

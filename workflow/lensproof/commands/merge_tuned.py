@@ -10,8 +10,8 @@ from lensproof import options
 
 
 @click.command()
-@click.argument("groups", nargs=-1, required=True, type=options.FILE)
-@options.out
+@options.files("groups")
+@options.out(".safetensors")
 def command(groups: tuple[Path, ...], out: Path) -> None:
     """Join groups of layers of one checkpoint."""
     from lensproof.errors import LensproofError

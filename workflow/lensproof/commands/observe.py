@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import logging
 from pathlib import Path
 
 import click
 
 from lensproof import options
+
+log = logging.getLogger("lensproof")
 
 
 @click.command()
@@ -15,17 +17,21 @@ from lensproof import options
 @options.checkpoint
 @options.sequences
 @click.option("--input", "inputs", multiple=True, metavar="NAME=FILE", help="A file that the experiment reads besides.")
-@click.option("--options", "settings", default="{}", help="Its section of the configuration, as JSON.")
+@click.option(
+    "--options", "settings", help="Its section of the configuration, as JSON; without it, the configuration's."
+)
+@click.option("--configfile", multiple=True, type=options.FILE, help="Overrides of config.yaml, without --options.")
 @options.shard
 @click.option("--seed", default=0, show_default=True, type=int, help="Seed of everything that is drawn.")
 @options.machine
-@options.out
+@options.out(".parquet")
 def command(
     experiment: str,
     checkpoint: Path,
     sequences: Path,
     inputs: tuple[str, ...],
-    settings: str,
+    settings: str | None,
+    configfile: tuple[Path, ...],
     first: int,
     count: int,
     seed: int,
@@ -36,24 +42,32 @@ def command(
 ) -> None:
     """Run EXPERIMENT on test sequences and write one row per trial."""
     from lensproof.checkpoints.load import load
+    from lensproof.checkpoints.registry import section
     from lensproof.corpora import needs
     from lensproof.experiments.run import Run
-    from lensproof.files import read_json, read_parquet, write_parquet
+    from lensproof.files import absent, read_json, write_parquet
     from lensproof.provenance import record
 
-    module = options.module("experiments", experiment, "observe")
+    module = options.observation(experiment)
+    chosen = section(experiment, None if settings is None else options.json_object("--options", settings), configfile)
+    files = options.pairs("--input", inputs)
+    for file in files.values():
+        if not Path(file).is_file():
+            raise absent(file)
+    if (needed := options.precision_of(experiment, precision)) != precision:
+        log.info("%s is made in %s, whatever --precision says", experiment, needed)
+        precision = needed
     options.use_threads(threads)
     manifest = checkpoint / "checkpoint.json"
-    files = options.pairs("--input", inputs)
     run = Run(
         folder=checkpoint,
-        sequences=needs.check(read_parquet(sequences), sequences),
+        sequences=needs.sequences_for(checkpoint, sequences),
         decoder=load(checkpoint, device, precision),
         first=first,
         count=count,
-        options=json.loads(settings),
+        options=chosen,
         inputs={name: Path(file) for name, file in files.items()},
-        weights=read_json(manifest)["sha256"],
+        weights=read_json(manifest, "sha256")["sha256"],
         seed=seed,
     )
     table = module.observe(run).assign(checkpoint=checkpoint.name, precision=precision, seed=seed)

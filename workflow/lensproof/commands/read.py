@@ -17,7 +17,8 @@ from lensproof import options
 )
 @click.option("--layers", default="all", show_default=True, help="`all`, or layers with commas.")
 @click.option("--results", type=options.FOLDER, default=Path("results"), show_default=True, help="Where artifacts are.")
-@click.option("--out", type=options.FILE, help="Draw a heatmap into this .png, .pdf or .svg instead.")
+@click.option("--longest", type=click.IntRange(1), default=256, show_default=True, help="Tokens of the longest prompt.")
+@options.out(".pdf", ".svg", ".png", required=False, help="Draw a heatmap into this .png, .pdf or .svg instead.")
 @options.machine
 def command(
     prompt: str,
@@ -25,6 +26,7 @@ def command(
     name: str,
     layers: str,
     results: Path,
+    longest: int,
     out: Path | None,
     device: str,
     precision: str,
@@ -35,7 +37,7 @@ def command(
     from lensproof.figures.reading import draw, show
 
     options.use_threads(threads)
-    table = read(prompt, checkpoint, name, layers, results, device, precision)
+    table = read(prompt, checkpoint, name, layers, results, device, precision, longest)
     title = f"{table.attrs['checkpoint']}, {name}"
     if out is None:
         show(table, title)

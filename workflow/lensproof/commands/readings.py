@@ -18,7 +18,7 @@ from lensproof import options
 @click.option("--orders", default="0,1,2", show_default=True, help="Orders of the frames, with commas.")
 @click.option("--layers", default="all", show_default=True, help="`all`, or layers with commas.")
 @options.machine
-@options.out
+@options.out(".parquet")
 def command(
     checkpoint: Path,
     sequences: Path,
@@ -40,17 +40,17 @@ def command(
     from lensproof.corpora import needs
     from lensproof.corpora.sequences import take, tokens
     from lensproof.experiments.readings import observe
-    from lensproof.files import read_json, read_parquet, write_parquet
+    from lensproof.files import read_json, write_parquet
     from lensproof.frames import typical as typical_attention
     from lensproof.lenses import jacobian
     from lensproof.progress import bar
     from lensproof.provenance import record
 
     options.use_threads(threads)
-    chosen = take(needs.check(read_parquet(sequences), sequences), "test", count, first)
+    chosen = take(needs.sequences_for(checkpoint, sequences), "test", count, first)
     decoder = load(checkpoint, device, precision)
     manifest = checkpoint / "checkpoint.json"
-    weights = read_json(manifest)["sha256"]
+    weights = read_json(manifest, "sha256")["sha256"]
     fixed = {
         "orders": options.numbers(orders),
         "layers": options.layers(layers, decoder.depth),

@@ -15,10 +15,10 @@ PAPERS = ("lexframe",)
 @click.command("table")
 @click.argument("paper", type=click.Choice(PAPERS))
 @click.argument("name")
-@click.argument("estimates", nargs=-1, type=options.FILE)
+@options.files("estimates", required=False)
 @click.option("--title", multiple=True, metavar="CHECKPOINT=TEXT", help="What to call a checkpoint.")
 @click.option("--published", default=PUBLISHED, type=options.FOLDER, help="Folder of the papers' values.")
-@options.out
+@options.out(".csv", ".md", ".tex")
 def command(
     paper: str, name: str, estimates: tuple[Path, ...], title: tuple[str, ...], published: Path, out: Path
 ) -> None:
@@ -27,18 +27,17 @@ def command(
     ESTIMATES are one file per checkpoint, of each experiment that the table shows; for `text` the table of claims, for
     `open_points` nothing.
     """
-    import pandas as pd
-
     from lensproof.claims.catalogue import load
     from lensproof.figures.names import titles
     from lensproof.files import atomic, provenance_path, read_table, write_json, write_text
     from lensproof.provenance import record
+    from lensproof.statistics.table import join
 
-    module = options.module("figures", f"{paper}_{name}", "tidy")
+    module = options.table(paper, name)
+    options.check_estimates("table", name, estimates)
     values = load(paper, published)
     values |= {also: load(also, published) for also in getattr(module, "ALSO", ())}
-    given = [read_table(path) for path in estimates]
-    table = module.tidy(pd.concat(given, ignore_index=True) if given else pd.DataFrame(), values)
+    table = module.tidy(join({str(path): read_table(path) for path in estimates}), values)
     texts = {
         form: make(table, values, titles(title)) for form, make in ((".md", module.markdown), (".tex", module.latex))
     }

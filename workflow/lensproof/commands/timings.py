@@ -15,7 +15,7 @@ from lensproof import options
     "--job", "jobs", multiple=True, required=True, metavar="STEP:ITEMS=FILE",
     help="A benchmark file, the step it timed, and how many prompts or sequences the job took.",
 )  # fmt: skip
-@options.out
+@options.out(".parquet")
 def command(checkpoint: str, jobs: tuple[str, ...], out: Path) -> None:
     """Gather benchmark files into one row per job: step, items, processor seconds, wall seconds, peak memory.
 
@@ -24,7 +24,7 @@ def command(checkpoint: str, jobs: tuple[str, ...], out: Path) -> None:
     import pandas as pd
 
     from lensproof.errors import LensproofError
-    from lensproof.files import write_parquet
+    from lensproof.files import read_benchmark, write_parquet
     from lensproof.provenance import record
 
     rows, inputs, missing = [], {}, dict.fromkeys(("cpu_time", "s", "max_rss"), float("nan"))
@@ -33,7 +33,7 @@ def command(checkpoint: str, jobs: tuple[str, ...], out: Path) -> None:
         step, _, items = name.partition(":")
         if not items.isdecimal() or not file:
             raise LensproofError(f"--job {text}: write it as STEP:ITEMS=FILE")
-        timed = pd.read_csv(file, sep="\t", na_values="NA").iloc[-1] if Path(file).is_file() else missing
+        timed = read_benchmark(file) if Path(file).is_file() else missing
         rows.append({
             "checkpoint": checkpoint, "document": len(rows), "method": step, "items": int(items), "layer": 0,
             "seconds": float(timed["cpu_time"]), "wall_seconds": float(timed["s"]),

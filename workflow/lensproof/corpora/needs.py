@@ -12,10 +12,29 @@ from pathlib import Path
 
 import pandas as pd
 
+from lensproof.corpora.sequences import read
 from lensproof.errors import LensproofError
+from lensproof.files import read_provenance
+from lensproof.provenance import sha256
 
 VARIABLE = "LENSPROOF_NEEDS"
 """JSON: file of sequences -> key of the configuration -> [role, number]. Set by the workflow; may be absent."""
+
+
+def sequences_for(checkpoint: Path, file: Path) -> pd.DataFrame:
+    """The sequences of a file, to run a checkpoint on.
+
+    Raises:
+        LensproofError: the file is missing or damaged, has too few sequences, or was made for another tokenizer.
+    """
+    table = check(read(file), file)
+    made_with = read_provenance(file).get("inputs", {}).get("tokenizer", {}).get("sha256")
+    tokenizer = checkpoint / "tokenizer.json"
+    if made_with and tokenizer.is_file() and sha256(tokenizer) != made_with:
+        raise LensproofError(
+            f"{file} was made with another tokenizer than {checkpoint} has: give this checkpoint's own"
+        )
+    return table
 
 
 def check(sequences: pd.DataFrame, file: str | Path) -> pd.DataFrame:
@@ -34,6 +53,6 @@ def check(sequences: pd.DataFrame, file: str | Path) -> pd.DataFrame:
         if asked > have:
             raise LensproofError(
                 f"config: {key} asks for {asked} sequences, {file} has {have} for {role}: "
-                f"lower {key} or choose a longer corpus"
+                f"lower {key} or sequence_length, or choose a longer corpus"
             )
     return sequences

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,12 +17,26 @@ import pandas as pd
 
 from lensproof.checkpoints.load import starts_with_bos
 from lensproof.errors import LensproofError
+from lensproof.files import damaged, read_parquet
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedTokenizerBase
 
 ROLES = ("calibration", "lens", "test")
+COLUMNS = ("sequence", "document", "role", "rank", "tokens")
+
+
+def read(path: str | Path) -> pd.DataFrame:
+    """A file of sequences.
+
+    Raises:
+        LensproofError: it is missing, damaged or something else.
+    """
+    table = read_parquet(path, COLUMNS)
+    if table["tokens"].map(len).nunique() != 1:
+        raise damaged(path, "its sequences differ in length, or there is none")
+    return table
 
 
 def make(
@@ -42,6 +57,9 @@ def make(
     Returns:
         One row per sequence: ``sequence`` (running number), ``document``, ``block`` (which piece of the document),
         ``role``, ``rank`` (order within the role), ``tokens`` (ids).
+
+    Raises:
+        LensproofError: no document is long enough.
     """
     bos = [tokenizer.bos_token_id] if starts_with_bos(tokenizer) else []
     rows = []
@@ -53,6 +71,12 @@ def make(
             pieces += [(turn, place, document, block, blocks[block]) for turn, block in enumerate(order)]
         pieces.sort(key=lambda piece: piece[:2])
         rows += [(document, block, role, rank, ids) for rank, (_, _, document, block, ids) in enumerate(pieces)]
+    if not rows:
+        longest = max((len(tokenizer(text, verbose=False)["input_ids"]) for text in documents["text"]), default=0)
+        raise LensproofError(
+            f"no document is {length} tokens long, the longest has {longest}: lower sequence_length (--length), or "
+            "choose a corpus of longer documents"
+        )
     table = pd.DataFrame(rows, columns=["document", "block", "role", "rank", "tokens"])
     table.insert(0, "sequence", np.arange(len(table), dtype=np.int32))
     return table.astype({"document": "int32", "block": "int32", "rank": "int32"})

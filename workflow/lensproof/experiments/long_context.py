@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from lensproof.checkpoints.anatomy.decoder import Decoder
+from lensproof.corpora import sequences
 from lensproof.corpora.sequences import take, tokens
 from lensproof.experiments.run import Run, compared
-from lensproof.files import read_parquet
 from lensproof.frames import typical
 from lensproof.frames.flow import Stand
 from lensproof.frames.reading import compare_layers
@@ -30,7 +30,7 @@ def observe(run: Run) -> pd.DataFrame:
         One row per (length, method, layer, position): ``length`` (tokens of the sequence that was run), ``position``
         within it, ``kl`` (nats, KL(model || reading)), ``agrees`` (same top token as the model). ``depth`` is L.
     """
-    chosen = take(read_parquet(run.input("long_sequences")), "test", run.count, run.first)
+    chosen = take(sequences.read(run.input("long_sequences")), "test", run.count, run.first)
     short = run.sequences["tokens"].iloc[0].size
     stands = {
         length: typical.load(run.input(f"typical_{name}"), run.decoder, run.weights)

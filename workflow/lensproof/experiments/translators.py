@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from lensproof.checkpoints.anatomy.decoder import Decoder
+from lensproof.corpora import sequences
 from lensproof.corpora.sequences import take, tokens
 from lensproof.experiments.run import Run, compared
-from lensproof.files import read_parquet
 from lensproof.lenses import tuned
 from lensproof.lenses.reading import NativeReading, compare
 from lensproof.progress import bar
@@ -33,7 +33,7 @@ def observe(run: Run) -> pd.DataFrame:
         corpora have different numbers.
     """
     lens = tuned.load(run.input("tuned_lens"), run.decoder, run.weights)
-    corpora = {run.options["corpus"]: read_parquet(run.input("trained_on")), OTHER: run.sequences}
+    corpora = {run.options["corpus"]: sequences.read(run.input("trained_on")), OTHER: run.sequences}
     tables = []
     for place, (corpus, table) in enumerate(corpora.items()):
         chosen = take(table, "test", run.count, run.first)

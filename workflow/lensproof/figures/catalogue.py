@@ -1,7 +1,7 @@
 """What each figure and table is made from, without anything heavy: the Snakefile looks here.
 
-A figure is a module ``lexframe_<id>`` of this folder with ``draw``, a table one with ``tidy``, ``markdown`` and
-``latex``; its caption for the report is ``workflow/report/lexframe_<id>.rst``.
+A figure is a module ``lexframe_<id>`` of this folder with ``draw`` and ``CAPTION``, a table one with ``tidy``,
+``markdown`` and ``latex``; its caption for the report is ``workflow/report/lexframe_<id>.rst``.
 """
 
 from __future__ import annotations

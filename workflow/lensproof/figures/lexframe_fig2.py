@@ -17,6 +17,12 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9")
 MARKERS = ("s", "^", "D", "v", "P")
 STATE = {"color": "#000000", "marker": "o"}
 TICKS = [-1, -0.5, 0, 0.5, 1]
+CAPTION = (
+    "From layer to layer: native bases of the tokens that the model finds likeliest next at one position of one test "
+    "text, and the state there (black), on {checkpoints}. Each is a unit vector, projected on the plane that keeps "
+    "most of all their squared lengths: the nearer to the circle, the more of a vector is seen. Open marks are the "
+    "embedding, filled ones the last layer. Colours are tokens here, not methods. One example, without intervals."
+)
 
 
 def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Figure:

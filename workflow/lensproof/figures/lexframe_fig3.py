@@ -27,6 +27,14 @@ REAL = {"color": "#000000", "linewidth": 0.7, "linestyle": "-"}
 TYPICAL = {"color": "#1f78b4", "linewidth": 1.1, "linestyle": (0, (2.5, 1.5))}
 DOT = {"marker": "o", "linestyle": "", "markersize": 5.5, "markeredgecolor": "#000000", "markeredgewidth": 0.6}
 RESIDUAL = {"color": "#b0b0b0", "linewidth": 2.2}
+CAPTION = (
+    "A drawing of the flows from a cut at layer ℓ, layers upwards and positions across: which attention each order "
+    "keeps. At order 0 typical attention stands in for the model's own at every block (blue, dashed), and nothing is "
+    "read from other positions. At order n the position that is read attends, with the model's own attention "
+    "(black), to the flow of order n - 1 at the positions before it, and that to the flow of order n - 2. At order ∞ "
+    "all is the model itself. Every flow attends to its own position too, which no arrow shows; earlier positions "
+    "are left out."
+)
 
 
 def draw(estimates: pd.DataFrame | None = None, titles: Mapping[str, str] | None = None) -> Figure:

@@ -10,12 +10,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lensproof.errors import LensproofError
-from lensproof.figures.panels import divergence_axis, legend
+from lensproof.figures.panels import MARGIN, divergence_axis, legend
 from lensproof.figures.style import COLUMN_INCHES, GREY, method_style
 from lensproof.statistics.methods import in_order
 from lensproof.statistics.training import ROLES
 
 MEASURES = {"kl": "KL(model \N{DOUBLE VERTICAL LINE} reading), nats", "top1": "agreement with the model's top token"}
+
+APART = 0.05
+"""Between the marks of two methods at one checkpoint, as a share of the distance between checkpoints."""
+CAPTION = (
+    "Readings along training, as means over {layers} with {level} bootstrap intervals over {documents} ({resamples} "
+    "resamples): divergence from the model's own output (above) and agreement with its top token (below). At one "
+    "checkpoint methods stand a little apart, so that no interval hides another. Typical attention is calibrated "
+    "anew at each. Before training a model says nearly the same whatever it is given, so that every reading is close "
+    "to it."
+)
 
 
 def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Figure:
@@ -44,26 +54,28 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
             _panel(axes[line, column], own[own["measure"] == measure], titles or {})
         top = axes[0, column]
         top.set_title((titles or {}).get(name, name), loc="left", fontweight="bold", pad=15)
-        note = f"{own['clusters'].max()} documents, mean over layers"
+        note = f"{own['clusters'].max()} documents, mean over layers {' or '.join(dict.fromkeys(own['over']))}"
         top.text(0, 1.02, note, transform=top.transAxes, va="bottom", color=GREY, fontsize=7)
     divergence_axis(list(axes[0]), rows[rows["measure"] == "kl"])
     for line, label in enumerate(MEASURES.values()):
         axes[line, 0].set_ylabel(label, fontsize=7.5)
     for panel in axes[1]:
-        panel.set_ylim(0, 1)
+        panel.set_ylim(-MARGIN, 1 + MARGIN)
     legend(figure, in_order(rows["method"]), 4)
     return figure
 
 
 def _panel(axes: Axes, rows: pd.DataFrame, titles: Mapping[str, str]) -> None:
     members = list(dict.fromkeys(rows["setting"]))
-    for method in in_order(rows["method"]):
+    methods = in_order(rows["method"])
+    for index, method in enumerate(methods):
         own = rows[rows["method"] == method].set_index("setting").loc[members]
-        place, style = np.arange(len(members)), method_style(method)
+        aside = APART * (index - (len(methods) - 1) / 2)  # so that no interval hides another
+        place, style = np.arange(len(members)) + aside, method_style(method)
         # From lo to hi: a point need not lie inside its percentile interval.
         axes.vlines(place, own["lo"], own["hi"], color=style["color"], linewidth=0.8, clip_on=False)
         axes.plot(place, own["point"], marker="o", markersize=3, clip_on=False, **style)
-    axes.set_xlim(-0.25, len(members) - 0.75)
+    axes.set_xlim(-0.3, len(members) - 0.7)
     axes.set_xticks(range(len(members)), [_short(titles.get(member, member)) for member in members])
     if len(members) > 3:
         axes.tick_params(axis="x", labelrotation=40)

@@ -6,14 +6,20 @@ from collections.abc import Mapping
 
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import MultipleLocator
 
-from lensproof.figures.panels import by_layer, curve, grid, layer_axis, legend
+from lensproof.figures.panels import by_layer, curve, grid, layer_axis, legend, linear_axis
 from lensproof.figures.style import method_style
 from lensproof.statistics.methods import in_order
 
 CEILING = "fixed_direction_ceiling"
 FIXED = ("logit_lens", "jacobian_lens", "ridge_probe")
+CAPTION = (
+    "Mean cosine of each method's direction for a label with the model's native readout of it, by layer, on "
+    "{checkpoints}. The dotted grey line is the ceiling of fixed directions: no direction that is the same for all "
+    "states can have a higher mean cosine with many of them. The ridge probe is fitted on other documents. Order n "
+    "is exact where at most n blocks are left. Lines are means over states and labels, bands {level} percentile "
+    "bootstrap intervals over {documents} ({resamples} resamples)."
+)
 
 
 def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Figure:
@@ -36,8 +42,7 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
         for method in (*FIXED, *orders, CEILING):
             curve(panel, own[own["method"] == method], method_style(method))
         layer_axis(panel, int(own["layer"].max()))
-        panel.set_ylim(min(0, compared["lo"].min()), 1)
-        panel.yaxis.set_major_locator(MultipleLocator(0.2))
+    linear_axis(list(panels.values()), rows, 0, 1, 0.2)
     figure.supylabel("mean cosine with the native readout", fontsize=8)
     legend(figure, [*FIXED, *orders, CEILING], 4 if len(panels) > 1 else 3)
     return figure

@@ -15,9 +15,10 @@ COLUMNS = [
     Column("shrinkage_exponent_top1"),
 ]
 CAPTION = (
-    "Half of the {level} interval of a layer mean of Table 1, had only so many documents been read: root mean square "
-    "over random sets of that many, in brackets the range over these sets; one set where all {documents} documents are "
-    "taken. Below, the power of the number of documents that fits them; independent documents give -0.5."
+    "Half of the {level} interval of a mean of Table 1, over {layers}, had only so many documents been read: root mean "
+    "square over random sets of that many, in brackets {level} of these sets. Below, the power of the number of "
+    "documents that fits them, where there are three numbers or more; independent documents give -0.5. In all "
+    "{documents} were read, one set: that row has no range."
 )
 
 
@@ -29,7 +30,7 @@ def _layout(rows: pd.DataFrame) -> Layout:
         title = method_title(method)
         lines += [Line(method, f"{title}, {number} documents", number) for number in numbers]
         lines.append(Line(method, f"{title}, power"))
-    return Layout("intervals", "Intervals", "intervals", lines, COLUMNS, CAPTION)
+    return Layout("intervals", "Intervals", "intervals", lines, COLUMNS, CAPTION, no_interval="")
 
 
 TABLE = Fitted("intervals", _layout)

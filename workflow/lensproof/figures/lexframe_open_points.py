@@ -15,6 +15,7 @@ ALSO = ("open_points",)
 """Files of ``paper/published`` that the table shows, besides the paper's."""
 NAME, TITLE = "open_points", "Open points"
 COLUMNS = ("id", "where", "open", "chosen", "sensitivity", "beside", "untested")
+BETWEEN = "; "
 TESTS = {"sensitivity": "Sensitivity: {}", "beside": "{}", "untested": "Not tested: {}"}
 CAPTION = (
     "Where the account of the paper leaves a choice, the choice that was made, and what shows how much hangs on it: a "
@@ -33,7 +34,7 @@ def tidy(estimates: pd.DataFrame, published: Mapping[str, Any]) -> pd.DataFrame:
         if sum(key in point for key in TESTS) != 1 or not {"where", "open", "chosen"} <= set(point):
             raise LensproofError(f"open_points.yaml: {name} needs where, open, chosen and one of {', '.join(TESTS)}")
     table = pd.DataFrame([{"id": name, **point} for name, point in points.items()], columns=list(COLUMNS))
-    return table.assign(sensitivity=table["sensitivity"].str.join("; "))
+    return table.assign(sensitivity=table["sensitivity"].str.join(BETWEEN))
 
 
 def markdown(table: pd.DataFrame, published: Mapping[str, Any], titles: Mapping[str, str] | None = None) -> str:
@@ -54,4 +55,5 @@ def _grid(table: pd.DataFrame) -> Grid:
 
 def _tested(row: Mapping[str, Any]) -> str:
     key = next(key for key in TESTS if pd.notna(row[key]))
-    return TESTS[key].format(setting_title(row[key]) if key == "sensitivity" else row[key])
+    said = BETWEEN.join(map(setting_title, row[key].split(BETWEEN))) if key == "sensitivity" else row[key]
+    return TESTS[key].format(said)

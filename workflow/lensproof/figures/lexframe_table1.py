@@ -19,16 +19,14 @@ COLUMNS = (
 TUNED = Line("tuned_lens", setting="held_out", experiment="translators")
 OWN = Line(MODEL, layer="own", paths={"ece": "lexframe.text.model_ece"})
 CAPTION = (
-    "Readings against the model's own output: mean over layers 1 to L-1, each layer weighing the same, with "
-    "{level} bootstrap intervals over {documents} documents. KL from the model to the "
-    "reading, lower is better; Top-1 is agreement with the model's top token; ECE is against the true next token. "
-    "Resampling can only add to a sum of absolute values such as ECE: its intervals lean upwards, the model's own "
-    "alike, and can begin above the estimate."
+    "Readings against the model's own output: mean over {layers}, each layer weighing the same, with {level} "
+    "bootstrap intervals over {documents}. KL from the model to the reading, lower is better; Top-1 is agreement "
+    "with the model's top token; ECE is against the true next token, in 15 bins. A sum of absolute values such as "
+    "ECE is too large in a small sample, and larger in a resample: its intervals are moved back by what resampling "
+    "adds, and say how much the ECE of samples of this size scatters. Compare it with the model's own, which is too "
+    "large alike, not with zero."
 )
-ON_TUNED = (
-    " The tuned lens was trained on another corpus; its mean is over the layers that it has (column `layers` of the "
-    "table's data)."
-)
+ON_TUNED = " The tuned lens was trained on another corpus; its mean is over {other_layers}, those that it has."
 
 
 def _layout(rows: pd.DataFrame) -> Layout:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from lensproof.figures.tables import Column, Layout, Line
 
 CAPTION = (
-    "Spearman correlation of what two states are apart by, before one is put in the other's place, with the effect of"
-    " doing so: KL from the model's output at that position to its output with the other state there. Mean over the "
-    "observed layers among 1 to L-1 except in the last row, with {level} bootstrap intervals over the {documents} "
-    "documents of the replaced states. Readings are taken in the replaced state's prefix; in a row of their own each "
-    "in its own prefix."
+    "Spearman correlation of what two states are apart by, before one is put in the other's place, with the effect "
+    "of doing so: KL from the model's output at that position to its output with the other state there. Mean over "
+    "{layers} except in the last row, with {level} bootstrap intervals over {documents} of the replaced states. "
+    "Readings are taken in the replaced state's prefix; in a row of their own each in its own prefix."
 )
 LAYOUT = Layout(
     name="table2",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from lensproof.figures.captions import OTHERWISE
 from lensproof.figures.tables import Column, Layout, Line
 
 CAPTION = (
     "Coefficients as output rows times the state, its Jacobian lens, or what transport makes of it, the first two "
     "with the best scale of each layer: KL from the model's output to theirs and agreement with its top token. Mean "
-    "over the observed layers among 1 to L-1, with {level} bootstrap intervals over {documents} documents. The paper "
-    "says of the first two only that they stay several nats away."
+    f"over {{layers}}, with {{level}} bootstrap intervals over {{documents}}. {OTHERWISE} The paper says of the first "
+    "two only that they stay several nats away."
 )
 LAYOUT = Layout(
     name="table4",

@@ -8,8 +8,8 @@ from lensproof.figures.tables import Column, Layout, Line
 CAPTION = (
     "Pearson correlation, over states, of each attribution with the change of the top token's centred logit when what"
     " a block, its attention or its MLP writes at the position is taken out and the rest of the whole model runs. The"
-    " native difference is that ablation itself. Mean over the observed layers among 1 to L-1, with {level} bootstrap"
-    " intervals over {documents} documents."
+    " native difference is that ablation itself. Mean over {layers}, with {level} bootstrap intervals over"
+    " {documents}."
 )
 LAYOUT = Layout(
     name="table6",

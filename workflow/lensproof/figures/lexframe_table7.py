@@ -7,9 +7,9 @@ from lensproof.figures.tables import Column, Layout, Line
 CAPTION = (
     "Settled: share of layers, counted back from the last, over which the reading's top token stays the model's. "
     "Skipped: share of layers left out when one stops at the first layer whose top probability passes a threshold, "
-    "set on one half of the documents for an agreement of 0.95; skipped and agreement are of the other half. With "
-    "{level} bootstrap intervals over {documents} documents. No computing is saved: a reading of a reference frame "
-    "runs the layers that are left."
+    "set on one half of the documents for an agreement of 0.95; skipped and agreement are of the other half. Read at "
+    "{layers}; with {level} bootstrap intervals over {documents}. No computing is saved: a reading of a reference "
+    "frame runs the layers that are left."
 )
 LAYOUT = Layout(
     name="table7",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from lensproof.figures.captions import OTHERWISE
 from lensproof.figures.tables import Column, Layout, Line
 
 CAPTION = (
     "Order 1 with three things in place of attention in the stream of order 0 that it reads: KL from the model's "
     "output, cosine of its readouts with the native ones, and correlation of its attribution of blocks with the "
-    "ablation. Below, calibrated on three texts that share nothing. Mean over the observed layers among 1 to L-1, "
-    "with {level} bootstrap intervals over {documents} documents. The paper gives this table without intervals."
+    "ablation. Below, calibrated on three texts that share nothing. Mean over {layers}, with "
+    f"{{level}} bootstrap intervals over {{documents}}. {OTHERWISE} The paper gives this table without intervals."
 )
 LAYOUT = Layout(
     name="table8",

@@ -8,8 +8,10 @@ from typing import Any
 import pandas as pd
 
 from lensproof.claims.evidence import number
+from lensproof.claims.published import values
 from lensproof.errors import LensproofError
-from lensproof.figures.tables import Grid, latex_table
+from lensproof.figures.names import stated_title
+from lensproof.figures.tables import Grid, checkpoint_titles, latex_table
 
 ALSO = ("claims",)
 """Files of ``paper/published`` that the table shows, besides the paper's."""
@@ -17,8 +19,9 @@ NAME, TITLE = "text", "Statements of the text"
 COLUMNS = ("claim", "location", "statement", "level", "checkpoint", "published", "point", "lo", "hi", "n", "verdict")
 OF_TEXT = ("section", "appendix")
 CAPTION = (
-    "What the paper says in words, each with the estimate that decides it and the verdict, by a rule that was fixed "
-    "before the run (level: {level}). Statements that only a table makes stand with that table."
+    "What sections and appendices say, also of a table or figure: the paper's values behind each statement, where it "
+    "gives any, and the verdict of its rule (level: {level}) with the estimate that decided it and its interval. The "
+    "rules are in claims.yaml. Statements that stand in a table alone are judged in results/claims.csv."
 )
 
 
@@ -43,31 +46,40 @@ def tidy(claims: pd.DataFrame, published: Mapping[str, Any]) -> pd.DataFrame:
 
 def markdown(table: pd.DataFrame, published: Mapping[str, Any], titles: Mapping[str, str] | None = None) -> str:
     """The table as Markdown."""
-    return f"**{TITLE}.** {_caption(table)}\n\n{_grid(table, titles or {}).markdown()}\n"
+    return f"**{TITLE}.** {_caption(table)}\n\n{_grid(table, published, titles).markdown()}\n"
 
 
 def latex(table: pd.DataFrame, published: Mapping[str, Any], titles: Mapping[str, str] | None = None) -> str:
     """The table as LaTeX for ``booktabs``."""
-    return latex_table(NAME, _caption(table), [_grid(table, titles or {})])
+    return latex_table(NAME, _caption(table), [_grid(table, published, titles)])
 
 
 def _caption(table: pd.DataFrame) -> str:
     return CAPTION.format(level=" and ".join(dict.fromkeys(table["level"].dropna())) or "none")
 
 
-def _grid(table: pd.DataFrame, titles: Mapping[str, str]) -> Grid:
+def _grid(table: pd.DataFrame, published: Mapping[str, Any], titles: Mapping[str, str] | None) -> Grid:
+    titles, catalogue = checkpoint_titles(published, titles), published["claims"]["claims"]
     cells = {(row["claim"], row["checkpoint"]): row for row in table.to_dict("records")}
     checkpoints = list(table["checkpoint"].dropna().unique())
     rows = []
     for claim, own in table.groupby("claim", sort=False):
         first = own.iloc[0]
         found = [cells.get((claim, name)) for name in checkpoints]
-        stated = "" if pd.isna(first["published"]) else str(first["published"])
-        rows.append([first["statement"], first["location"], stated, *map(_cell, found)])
+        stated = [_stated(path, published, titles) for path in catalogue[claim].get("published", ())]
+        rows.append([first["statement"], first["location"], "; ".join(stated) or "in words", *map(_cell, found)])
     groups = [("", ["Where", "Paper"]), *((titles.get(name, name), ["Ours"]) for name in checkpoints)]
     share = 0.5 / (2 + len(checkpoints))
     width = f"p{{{share:.2f}\\textwidth}}"
     return Grid("Statement", groups, rows, align=width, first_align="p{0.35\\textwidth}")
+
+
+def _stated(path: str, published: Mapping[str, Any], titles: Mapping[str, str]) -> str:
+    """``LexFrame[1], ECE 0.027 (SmolLM3-3B), 0.018 (Olmo 3 7B)``; one number where it is the same for both."""
+    found = values(published, path)
+    if len(set(found.values())) == 1:
+        return f"{stated_title(path)} {next(iter(found.values())):g}"
+    return f"{stated_title(path)} " + ", ".join(f"{value:g} ({titles[name]})" for name, value in found.items())
 
 
 def _cell(row: Mapping[str, Any] | None) -> str:

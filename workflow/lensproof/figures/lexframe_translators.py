@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from lensproof.figures.captions import OTHERWISE
 from lensproof.figures.names import measure_title, setting_title
 from lensproof.figures.tables import Column, Fitted, Layout, Line
 
@@ -15,10 +16,10 @@ LINES = [
     Line("logit_lens"),
 ]
 CAPTION = (
-    "Affine translators of a layer's state before the model's own head: trained, as their closed form starts them, the "
-    "identity (which reads as the logit lens does) and random ones. On the corpus that they were trained on, documents "
-    "that training did not see, and on another, held out. Mean over the layers that have one, with {level} bootstrap "
-    "intervals over {documents} documents. The paper leaves the tuned lens out."
+    "Affine translators of a layer's state before the model's own head: trained, as their closed form starts them, "
+    "the identity (which reads as the logit lens does) and random ones. On the corpus that they were trained on, "
+    "documents that training did not see, and on another, held out. Mean over {layers}, those that have one, with "
+    f"{{level}} bootstrap intervals over {{documents}}. {OTHERWISE} The paper leaves the tuned lens out."
 )
 
 

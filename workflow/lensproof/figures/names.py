@@ -95,7 +95,69 @@ MEASURES = {
 }
 SETTINGS = {
     "layer": "Block", "attention": "Attention write", "mlp": "MLP write", "held_out": "held out", "wall": "wall clock",
+    # what a variant of the sensitivity experiment does
+    "ridge_grid": "one ridge strength per decade",
+    "ridge_folds": "folds are the halves of the calibration text",
+    "ridge_of_fold": "ridge in units of the fold it is fitted on",
+    "calibration_without_first_position": "calibrated without position 0",
+    "typical_attention_at_first_position": "typical attention at position 0 too",
+    "bos": "without the token that marks a beginning",
+    "joined_documents": "second half of a sequence from another document",
+    "resample_sequences": "sequences resampled, not documents",
+    "first_position_in_readings": "position 0 left out of the readings",
+    "first_position_in_directions": "position 0 among the states of directions",
+    "layers_0_and_L": "layers 0 and L in the mean",
+    "random_labels": "labels from the whole vocabulary",
+    "pseudo_inverse_cutoff": "pseudo-inverse of W cut off at 1e-6",
+    "lsmr_steps": "30 steps of LSMR, not the closed form",
+    "basis_common_ridge": "one ridge for both tokens",
+    "ablation_reruns_mlp": "MLP run again without its block's attention",
+    "neighbours": "twice as many neighbours",
+    "unshrunk_covariance": "covariance not shrunk",
+    "ece_10_bins": "10 bins",
+    "ece_20_bins": "20 bins",
+    "ece_equal_mass": "15 bins of equal mass",
+    "exit_halves": "the other half sets the threshold",
 }  # fmt: skip
+
+OF_TABLE = {"table2": "spearman", "table3": "success"}
+"""What a published table of one column holds."""
+STATED = {
+    "order0_to_order1_kl_drop": "KL of order 1 below that of order 0, share",
+    "text.order1_top1_at_embedding": "LexFrame[1], Top-1 at the embedding",
+    "text.model_ece": "Model itself, ECE",
+    "intervals.kl_max_share_of_value": "Half-width of a KL, share of it at most",
+    "intervals.side_max_nats": "Half-width of a Side, nats at most",
+    "intervals.other_max": "Half-width of any other mean at most",
+    "text.angle_logit_lens_layer16_olmo_degrees": "Logit lens, angle at layer 16 of Olmo 3 (degrees)",
+    "text.angle_jacobian_lens_layer16_olmo_degrees": "Jacobian lens, angle at layer 16 of Olmo 3 (degrees)",
+    "text.angle_layer28_olmo_min_degrees": "Either lens, angle at layer 28 of Olmo 3 (degrees) at least",
+    "text.order1_cosine_mid_depth": "LexFrame[1], cosine at mid-depth",
+    "text.order1_cosine_layer_mean": "LexFrame[1], cosine, layer mean",
+    "text.fixed_direction_ceiling_mid_depth": "Fixed-direction ceiling at mid-depth, cosine",
+    "text.readout_state_inner_product_vs_centred_logit_correlation": "Correlation of ⟨b, x⟩ with the logit",
+    "text.jacobian_fit_over_calibrate_and_read_orders_0_to_2": "Jacobian lens's fit over calibrating and reading, time",
+    "relaxation.share_per_layer": "Share of angle lost per layer",
+    "relaxation.exponential_fit_r2": "R² of the exponential fit",
+    "relaxation.plateau_smollm3.sqrt_coherence": "Ceiling on SmolLM3's plateau, cosine",
+    "training.logit_lens_kl_first_to_last.0": "Logit lens, KL at first (nats)",
+    "training.logit_lens_kl_first_to_last.1": "Logit lens, KL at last (nats)",
+    "training.order1_kl_first_to_last.0": "LexFrame[1], KL at first (nats)",
+    "training.order1_kl_first_to_last.1": "LexFrame[1], KL at last (nats)",
+    "training.order1_top1_min_trained": "LexFrame[1], least Top-1 once trained",
+    "long_context.lexframe_1.0": "LexFrame[1], KL at 128 tokens (nats)",
+    "long_context.lexframe_1.1": "LexFrame[1], KL at 1,024 tokens (nats)",
+    "long_context.lexframe_2.0": "LexFrame[2], KL at 128 tokens (nats)",
+    "long_context.lexframe_2.1": "LexFrame[2], KL at 1,024 tokens (nats)",
+    "table8.three_disjoint_calibrations_kl_range.0": "LexFrame[1], least KL of three texts (nats)",
+    "table8.three_disjoint_calibrations_kl_range.1": "LexFrame[1], largest KL of three texts (nats)",
+    "table9.first_read_guardian.logit_lens": "Logit lens, first layer that reads Guardian",
+    "table9.first_read_guardian.jacobian_lens": "Jacobian lens, first layer that reads Guardian",
+    "table9.first_read_guardian.lexframe_1": "LexFrame[1], first layer that reads Guardian",
+    "table9.model_top.Guardian": "Model itself, probability of Guardian",
+    "table9.model_top.Times": "Model itself, probability of Times",
+}
+"""Published values besides those of tables with a column per measure, in words."""
 
 
 def method_title(method: str) -> str:
@@ -117,6 +179,22 @@ def measure_title(measure: str) -> str:
 def setting_title(setting: str) -> str:
     """A component, corpus, calibration text or variant in words."""
     return SETTINGS.get(setting) or setting.replace("_", " ")
+
+
+def stated_title(path: str) -> str:
+    """What a published value is, by its dotted path: ``lexframe.table1.lexframe_1.kl`` as ``LexFrame[1], KL (nats)``.
+
+    Raises:
+        LensproofError: it has no name here.
+    """
+    _, *keys = path.split(".")
+    if (name := ".".join(keys)) in STATED:
+        return STATED[name]
+    table, method, *rest = keys
+    measure = rest[0] if rest else OF_TABLE.get(table)
+    if not (table.startswith("table") and measure):
+        raise LensproofError(f"{path} has no name in words: give it one in lensproof.figures.names")
+    return f"{method_title(method)}, {SETTINGS.get(measure) or measure_title(measure.removesuffix('_nats'))}"
 
 
 def titles(pairs: Iterable[str]) -> dict[str, str]:

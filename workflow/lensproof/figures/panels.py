@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator, NullLocator
 
 from lensproof.errors import LensproofError
 from lensproof.figures.names import measure_title, method_title
@@ -18,6 +18,11 @@ from lensproof.figures.style import COLUMN_INCHES, GREY, method_style
 
 SMALLEST_DECADE = 1e-4
 """Nats. The axis is logarithmic down to here at most, and linear from there to 0."""
+
+FEWEST_STEPS, MOST_STEPS = 4, 9
+"""On an axis of layers, between ticks; the last layer is one of them."""
+MARGIN = 0.025
+"""Of an axis, beyond the data on either side."""
 
 
 def by_layer(estimates: pd.DataFrame, measure: str, methods: Sequence[str], *, optional: bool = False) -> pd.DataFrame:
@@ -58,7 +63,8 @@ def grid(
     for checkpoint, panel in panels.items():
         own = rows[rows["checkpoint"] == checkpoint]
         panel.set_title((titles or {}).get(checkpoint, checkpoint), loc="left", fontweight="bold", pad=15)
-        note = f"{own['clusters'].max()} documents, {own['n'].max():,} trials"
+        note = f"{own['clusters'].max()} documents, {own['n'].max():,} trials per point"
+        note += "".join(f"; layers {over}" for over in dict.fromkeys(own["over"].dropna()))
         panel.text(0, 1.02, note, transform=panel.transAxes, va="bottom", color=GREY, fontsize=7)
     return figure, panels
 
@@ -73,20 +79,31 @@ def curve(axes: Axes, rows: pd.DataFrame, style: Mapping[str, Any], x: str = "la
 
 def layer_axis(axes: Axes, last: int, name: str | None = None) -> None:
     """Layers from the embedding to ``last``; ``name`` says what that is where it is not the last block's output."""
-    step = max(1, math.ceil(last / 6 / 2) * 2) if last > 6 else 1
-    ticks = [*(layer for layer in range(0, last, step) if last - layer > step / 2), last]
+    even = [step for step in range(1, last + 1) if last % step == 0 and FEWEST_STEPS <= last // step <= MOST_STEPS]
+    step = min(even, key=lambda step: abs(last / step - 6), default=max(1, round(last / 6)))
+    ticks = [*(layer for layer in range(0, last, step) if last - layer >= step / 2), last]
     axes.set_xlim(-0.02 * last, 1.02 * last)
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.set_xlabel(name or f"layer (0 the embedding, {last} the last block's output)")
     axes.grid(axis="x", visible=False)
 
 
+def linear_axis(panels: Sequence[Axes], rows: pd.DataFrame, low: float, high: float, step: float) -> None:
+    """A scale on which ``low`` to ``high``, and all points and intervals, are seen whole."""
+    values = rows[["point", "lo", "hi"]]
+    low, high = min(low, values.min().min()), max(high, values.max().max())
+    for axes in panels:
+        axes.set_ylim(low - MARGIN * (high - low), high + MARGIN * (high - low))
+        axes.yaxis.set_major_locator(MultipleLocator(step))
+
+
 def divergence_axis(panels: Sequence[Axes], rows: pd.DataFrame) -> None:
     """A logarithmic axis that still shows 0: a reading that is the model's own has no place on a plain one."""
-    positive = rows.loc[rows["point"] >= SMALLEST_DECADE, "point"]
+    least = rows[["point", "lo"]].min(axis=1)
+    positive = least[least >= SMALLEST_DECADE]
     low = math.floor(math.log10(positive.min())) if len(positive) else round(math.log10(SMALLEST_DECADE))
     high = max(math.ceil(math.log10(max(rows["hi"].max(), SMALLEST_DECADE))), low + 1)
-    exact = bool((rows["point"] < SMALLEST_DECADE).any())
+    exact = bool((least < SMALLEST_DECADE).any())
     for axes in panels:
         if not exact:
             axes.set_yscale("log")

@@ -62,8 +62,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "principal_subspace": {"color": "#998924", "linestyle": SHORT},
     "mahalanobis": {"color": "#978420", "linestyle": MIXED},
     "geodesic": {"color": "#6e6118", "linestyle": DOUBLE},
-    "local_subspace": {"color": "#998822", "linestyle": SOLID},
-    "global_subspace": {"color": "#ddcc66", "linestyle": DASHES},
+    "local_subspace": {"color": "#665500", "linestyle": SOLID},
+    "global_subspace": {"color": "#e0b040", "linestyle": DASHES},
     # the whole model, limits and chance: black and grey
     "model": {"color": "#000000", "linestyle": DOTS},
     "native": {"color": "#111111", "linestyle": SOLID},
@@ -73,8 +73,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "native_linear": {"color": "#333333", "linestyle": SHORT},
     "fixed_direction_ceiling": {"color": "#555555", "linestyle": SPARSE},
     "mean_direction": {"color": "#9a9a9a", "linestyle": SPARSE},
-    "random_direction": {"color": "#8c8c8c", "linestyle": DOTS},
-    "leading_over_width": {"color": "#b0b0b0", "linestyle": DASHES},
+    "random_direction": {"color": "#4d4d4d", "linestyle": DOTS},
+    "leading_over_width": {"color": "#cfcfcf", "linestyle": SOLID, "linewidth": 3.5},
 }
 RC = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so every machine draws the same

@@ -16,13 +16,17 @@ import pandas as pd
 
 from lensproof.claims.published import values
 from lensproof.errors import LensproofError
+from lensproof.figures.captions import said
 from lensproof.figures.names import measure_title, method_title
 
 COLUMNS = (
     "checkpoint", "method", "measure", "point", "lo", "hi", "n", "clusters", "layers", "level", "unit", "published",
-    "setting", "layer",
+    "setting", "layer", "over",
 )  # fmt: skip
 THEIRS = "The paper's own values, on its own checkpoints"
+NO_WIDTH = "An interval of no width: every resample gives the same number, or one that rounds to it."
+NO_INTERVAL = "A number without an interval: in some resample it has no trials."
+EMPTY = "An empty cell: that is not estimated."
 DIGITS = {"degrees": 1, "seconds": 1, "ratio": 1}
 """Digits after the point by unit, where they are not three (two for nats above one)."""
 LATEX = {
@@ -105,7 +109,10 @@ class Layout:
         experiment: whose estimates.
         lines: rows in their order; those without any estimate are left out.
         columns: columns of each checkpoint's group.
-        caption: text; ``{level}`` and ``{documents}`` stand for the intervals' level and the numbers of documents.
+        caption: text; ``{level}``, ``{documents}`` and ``{layers}`` stand for what the table's own rows say
+            (:func:`lensproof.figures.captions.said`), ``{other_layers}`` for the layers of another experiment's lines.
+        no_width: what an interval of no width means here.
+        no_interval: why a number has none.
         published: dotted path of the published table.
     """
 
@@ -116,6 +123,8 @@ class Layout:
     columns: Sequence[Column]
     caption: str
     published: str | None = None
+    no_width: str = NO_WIDTH
+    no_interval: str = NO_INTERVAL
 
     def tidy(self, estimates: pd.DataFrame, published: Mapping[str, Any]) -> pd.DataFrame:
         """The table as rows (``workflow/schemas/table.schema.yaml``).
@@ -150,15 +159,17 @@ class Layout:
             published: the paper's file.
             titles: checkpoint -> name to show.
         """
-        parts = [f"**{self.number}.** {self._caption(table)}", self._ours(table, titles or {}).markdown()]
-        if theirs := self._theirs(published, titles or {}):
+        titles = checkpoint_titles(published, titles)
+        parts = [f"**{self.number}.** {self._caption(table, titles)}", self._ours(table, titles).markdown()]
+        if theirs := self._theirs(published, titles):
             parts += [f"{THEIRS}:", theirs.markdown()]
         return "\n\n".join(parts) + "\n"
 
     def latex(self, table: pd.DataFrame, published: Mapping[str, Any], titles: Mapping[str, str] | None = None) -> str:
         """The table as LaTeX for ``booktabs``; arguments as for :meth:`markdown`."""
-        grids, caption = [self._ours(table, titles or {})], self._caption(table)
-        if theirs := self._theirs(published, titles or {}):
+        titles = checkpoint_titles(published, titles)
+        grids, caption = [self._ours(table, titles)], self._caption(table, titles)
+        if theirs := self._theirs(published, titles):
             grids.append(theirs)
             caption += f" Below: {THEIRS[0].lower()}{THEIRS[1:]}."
         return latex_table(self.name, caption, grids)
@@ -166,10 +177,12 @@ class Layout:
     def _cells(self) -> Iterator[tuple[Line, Column]]:
         return ((line, column) for line in self.lines for column in self.columns)
 
-    def _caption(self, table: pd.DataFrame) -> str:
-        sample = table.drop_duplicates("checkpoint")
-        clusters = " and ".join(map(str, dict.fromkeys(sample["clusters"])))
-        return self.caption.format(level=f"{sample['level'].iloc[0]:.0%}", documents=clusters)
+    def _caption(self, table: pd.DataFrame, titles: Mapping[str, str]) -> str:
+        others = table["method"].isin([line.method for line in self.lines if line.experiment])
+        own, other = (said(rows, titles) if len(rows) else {} for rows in (table[~others], table[others]))
+        text = self.caption.format(**{**other, **own}, other_layers=other.get("layers", ""))
+        empty = any("" in line for line in self._ours(table, titles).rows)
+        return text + notes(table, self.no_width, self.no_interval) + (f" {EMPTY}" if empty else "")
 
     def _stated(self, published: Mapping[str, Any]) -> dict[tuple[str, Line, Column], float]:
         """The paper's values by checkpoint, line and column."""
@@ -300,11 +313,20 @@ def of_estimates(table: pd.DataFrame, experiment: str) -> pd.DataFrame:
     return table
 
 
+def checkpoint_titles(published: Mapping[str, Any], titles: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What checkpoints are called: the run's as it says, the paper's as the paper does."""
+    of_paper = {name: about.get("title", name) for name, about in published["checkpoints"].items()}
+    return of_paper | dict(titles or {})
+
+
 def latex_table(name: str, caption: str, grids: Iterable[Grid]) -> str:
-    """A LaTeX table of one grid or more, below one another."""
+    """A LaTeX table of one grid or more, below one another; one that is too wide is made to fit."""
     bodies = [grid.latex() for grid in grids]
+    bodies = [
+        rf"\begin{{adjustbox}}{{max width=\textwidth}}{chr(10)}{body}{chr(10)}\end{{adjustbox}}" for body in bodies
+    ]
     lines = [
-        r"% needs \usepackage{booktabs}",
+        r"% needs \usepackage{booktabs,adjustbox}",
         r"\begin{table*}",
         r"\centering\small",
         rf"\caption{{{escape(caption)}}}",
@@ -316,14 +338,27 @@ def latex_table(name: str, caption: str, grids: Iterable[Grid]) -> str:
 
 
 def interval(row: Mapping[str, Any]) -> str:
-    """``0.160 [0.151, 0.171]``; the number alone where there is no interval."""
+    """``0.160 [0.151, 0.171]``, also where the interval has no width; the number alone where there is none."""
+    point, *ends = _rounded(row)
+    return f"{point} [{', '.join(ends)}]" if ends else point
+
+
+def notes(rows: pd.DataFrame, no_width: str = NO_WIDTH, no_interval: str = NO_INTERVAL) -> str:
+    """Sentences on intervals that are there but have no width, or are not there; none where all are as usual."""
+    shown = [_rounded(row) for row in rows[rows["point"].notna()].to_dict("records")]
+    parts = [no_width] * any(len(set(cell)) == 1 < len(cell) for cell in shown)
+    parts += [no_interval] * any(len(cell) == 1 for cell in shown)
+    return "".join(f" {part}" for part in parts if part)
+
+
+def _rounded(row: Mapping[str, Any]) -> list[str]:
+    """Point and, where there is an interval, its ends, as printed."""
     point, lo, hi = (row[name] for name in ("point", "lo", "hi"))
     if pd.isna(point):
-        return "not defined"
+        return ["not defined"]
     digits = DIGITS.get(row["unit"], 2 if row["unit"] == "nats" and abs(point) >= 1 else 3)
-    if pd.isna(lo) or lo == hi == point:
-        return f"{point:.{digits}f}"
-    return f"{point:.{digits}f} [{lo:.{digits}f}, {hi:.{digits}f}]"
+    values = [point] if pd.isna(lo) or pd.isna(hi) else [point, lo, hi]
+    return [f"{round(value, digits) + 0.0:.{digits}f}" for value in values]  # no minus before nothing
 
 
 def escape(text: str) -> str:

@@ -1,9 +1,12 @@
 """Every figure and table as a target: the command that builds it, what its own steps cost, and its claims' verdicts.
 
-Times are sums over the benchmark files that Snakemake left, of the steps that serve that experiment alone (what is
-shared, such as typical attention and the Jacobian lens, stands in rows of its own): of processor time, which what else
-the machine does lengthens little, and of wall time, one job after another. Memory is the largest of any of its jobs. A
-verdict cell counts the claims on the target's experiments.
+Times are sums over the benchmark files that Snakemake left: of processor time, which what else the machine does
+lengthens little, and of wall time, one job after another. A target's are those of observing and estimating the
+experiments that it shows, and of steps that only these need; an experiment that several targets show counts under each.
+What many need, typical attention and the Jacobian lens, stands in rows of its own; fetching, cutting into sequences,
+merging of shards and drawing, which take seconds, are not timed. Memory is the largest of any of its jobs. A claim is
+counted once, under the first target that its place in the paper names, or else the first table that shows its
+experiment.
 """
 
 from __future__ import annotations
@@ -11,21 +14,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from lensproof.experiments.catalogue import DERIVED
+from lensproof.experiments.catalogue import BESIDE, DERIVED
 from lensproof.figures.catalogue import CLAIMS, FIGURES, TABLES, title
+from lensproof.files import read_benchmark
 from lensproof.presets import command
 
+TARGETS = {**FIGURES, **TABLES}
+"""Figure or table -> the experiments that it shows."""
 OWN = {
-    "directions": ("ridge_probe/{checkpoint}*.tsv",),
+    "directions": ("ridge_probe/{checkpoint}.tsv",),
     "translators": ("tuned_lens/{checkpoint}/*.tsv",),
     "long_context": ("typical_attention/{checkpoint}/*.tsv",),
-    "training": ("training/{checkpoint}-*/*.tsv", "typical_attention/{checkpoint}-*.tsv"),
-    "stand_ins": ("calibrations/{checkpoint}/*.tsv",),
-}
+    "training": (
+        "training/{checkpoint}-*/*.tsv", "typical_attention/{checkpoint}-*.tsv", "checkpoint/{checkpoint}-*.tsv",
+    ),
+    "stand_ins": ("typical_attention/{checkpoint}/part_*.tsv",),
+}  # fmt: skip
 """Experiment -> benchmark files of steps besides its observations and estimates that nothing else needs."""
+ANOTHERS = {"long_context": OWN["stand_ins"]}
+"""Experiment -> files that its patterns match and that are of another."""
 SHARED = {
     "Typical attention": ("typical_attention/{checkpoint}.tsv",),
     "Jacobian lens": ("jacobian_lens/{checkpoint}/*.tsv",),
@@ -33,23 +44,28 @@ SHARED = {
 COLUMNS = (
     "target", "item", "command", "checkpoint", "cpu_seconds", "seconds", "peak_megabytes", "jobs", "verdicts",
 )  # fmt: skip
+COUNTED = (
+    "Times are processor time of observing and estimating the experiments that a target shows, and of steps that only "
+    "these need; an experiment that several targets show counts under each. Typical attention and the Jacobian lens, "
+    "which many need, are the last two rows. A claim is counted once, under the first target that its place in the "
+    "paper names, or else the first table that shows its experiment."
+)
 ORDER = ("reproduced", "contradicted", "inconclusive", "not testable", "not run")
 
 
-def tidy(benchmarks: Path, claims: pd.DataFrame, experiments: Mapping[str, str]) -> pd.DataFrame:
+def tidy(benchmarks: Path, claims: pd.DataFrame, entries: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """One row per target and checkpoint (:data:`COLUMNS`).
 
     Args:
         benchmarks: ``results/benchmarks``.
         claims: ``results/claims.csv``.
-        experiments: claim -> experiment, ``lexframe/readings``.
+        entries: claim -> what the catalogue says of it, its ``experiment`` and ``location``.
     """
     checkpoints = list(dict.fromkeys(claims["checkpoint"].dropna()))
-    of = claims["claim"].map(experiments).str.split("/").str[1]
-    rows = []
-    for name, needed in {**FIGURES, **TABLES}.items():
-        for checkpoint in checkpoints if needed and CLAIMS not in needed else ():
-            own = claims[(claims["checkpoint"] == checkpoint) & of.isin(needed)]
+    of, rows = claims["claim"].map({name: _target(entry) for name, entry in entries.items()}), []
+    for name, needed in TARGETS.items():
+        for checkpoint in checkpoints:
+            own = claims[(claims["checkpoint"] == checkpoint) & (of == name)]
             files = [file for experiment in needed for file in _files(benchmarks, experiment, checkpoint)]
             rows.append((name, title(name), command(f"lexframe_{name}"), checkpoint, *_cost(files),
                          _verdicts(own["verdict"])))  # fmt: skip
@@ -63,7 +79,7 @@ def tidy(benchmarks: Path, claims: pd.DataFrame, experiments: Mapping[str, str])
 
 
 def markdown(table: pd.DataFrame, titles: Mapping[str, str] | None = None) -> str:
-    """The table as Markdown: a line per target, time, memory and verdicts of every checkpoint beside one another."""
+    """The table as Markdown: what is counted, and a line per target with time, memory and verdicts by checkpoint."""
     checkpoints = list(dict.fromkeys(table["checkpoint"]))
     names = [(titles or {}).get(name, name) for name in checkpoints]
     columns = ("processor time, memory", "claims")
@@ -77,16 +93,33 @@ def markdown(table: pd.DataFrame, titles: Mapping[str, str] | None = None) -> st
         line = [first["item"], f"`{command}`"]
         for name in checkpoints:
             row = cells.loc[name]
-            cost = f"{_duration(row['cpu_seconds'])}, {row['peak_megabytes'] / 1024:.1f} GB" if row["jobs"] else ""
+            cost = (
+                f"{_duration(row['cpu_seconds'])}, {row['peak_megabytes'] / 1024:.1f} GB"
+                if row["jobs"]
+                else _untimed(row["target"])
+            )
             line += [cost, row["verdicts"] or ""]
         lines.append(line)
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join([COUNTED, "", *(f"| {' | '.join(line)} |" for line in lines)])
+
+
+def _target(entry: Mapping[str, Any]) -> str | None:
+    """The target under which a claim is counted."""
+    shows = [name for name, needed in {**TABLES, **FIGURES}.items() if entry["experiment"] in needed]
+    where = {name: entry["location"].lower().find(title(name).lower()) for name in shows}
+    named = [name for name in shows if where[name] >= 0]
+    return min(named, key=where.__getitem__, default=next(iter(shows), None))
 
 
 def _files(benchmarks: Path, experiment: str, checkpoint: str) -> list[Path]:
-    source = DERIVED.get(experiment, experiment)
-    patterns = (f"{source}/{{checkpoint}}/*.tsv", f"estimates/{experiment}/{{checkpoint}}.tsv")
-    return _matching(benchmarks, (*patterns, *OWN.get(experiment, ())), checkpoint)
+    """Of an experiment's own steps."""
+    if experiment == CLAIMS:
+        return []
+    sources = (DERIVED.get(experiment, experiment), *BESIDE.get(experiment, ()))
+    patterns = (*(f"{source}/{{checkpoint}}/*.tsv" for source in sources), f"estimates/{experiment}/{{checkpoint}}.tsv")
+    found = _matching(benchmarks, (*patterns, *OWN.get(experiment, ())), checkpoint)
+    others = _matching(benchmarks, ANOTHERS.get(experiment, ()), checkpoint)
+    return [file for file in found if file not in others]
 
 
 def _matching(benchmarks: Path, patterns: Iterable[str], checkpoint: str) -> list[Path]:
@@ -98,10 +131,15 @@ def _cost(files: list[Path]) -> tuple[float, float, float, int]:
 
     Of jobs too short to be sampled Snakemake knows the wall time only, and that stands in for the other.
     """
-    timed = [pd.read_csv(file, sep="\t", na_values="NA").iloc[-1] for file in files]
+    timed = [read_benchmark(file) for file in files]
     memory = max((float(row["max_rss"]) for row in timed if pd.notna(row["max_rss"])), default=0.0)
     busy = sum(float(row["cpu_time"] if row["cpu_time"] > 0 else row["s"]) for row in timed)
     return busy, sum(float(row["s"]) for row in timed), memory, len(timed)
+
+
+def _untimed(target: str) -> str:
+    """What stands in place of the cost of a target without jobs of its own."""
+    return "all of these" if CLAIMS in TARGETS.get(target, ()) else "seconds"
 
 
 def _verdicts(verdicts: pd.Series) -> str:

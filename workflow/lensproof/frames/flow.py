@@ -22,6 +22,7 @@ from torch import Tensor
 
 from lensproof.checkpoints.anatomy.decoder import Block, Decoder
 from lensproof.frames.typical import TypicalAttention
+from lensproof.progress import SOON, bar
 from lensproof.streams.replay import clean, remember
 
 Stand = Callable[[int, Tensor], Tensor]
@@ -51,6 +52,7 @@ def flow(
     typical: TypicalAttention | Stand | None = None,
     cuts: Iterable[int] | None = None,
     exact_first: bool = True,
+    progress: str | None = None,
 ) -> Iterator[tuple[float, list[int], Tensor]]:
     """Last-layer states of the flows of one sequence.
 
@@ -61,6 +63,7 @@ def flow(
         typical: typical attention; needed for every finite order.
         cuts: layers to cut at, in 0 .. L; all by default.
         exact_first: position 0, which has no prefix, keeps the model's own attention in order 0.
+        progress: text of a progress bar, for what takes longer than a moment, or None.
 
     Yields:
         Order, cuts ``[C]`` and ``h_L`` ``[C, T, d]``, for each order in turn. Cuts at which the order is exact
@@ -71,18 +74,24 @@ def flow(
     if finite:
         if typical is None:
             raise ValueError("finite orders need typical attention")
-        streams = _finite(decoder, states, max(finite), typical, wanted, exact_first)
+        streams = _finite(decoder, states, max(finite), typical, wanted, exact_first, progress)
         yield from ((order, streams[order].cuts, streams[order].states) for order in finite)
     if math.inf in orders:
-        native = _native(decoder, states, wanted)
+        native = _native(decoder, states, wanted, progress)
         yield math.inf, native.cuts, native.states
 
 
 def _finite(
-    decoder: Decoder, states: Tensor, top: int, typical: Stand, wanted: list[int], exact_first: bool
+    decoder: Decoder,
+    states: Tensor,
+    top: int,
+    typical: Stand,
+    wanted: list[int],
+    exact_first: bool,
+    progress: str | None,
 ) -> list[Stream]:
     streams = [Stream([], states[:0]) for _ in range(top + 1)]
-    for index in range(decoder.depth):
+    for index in _steps(decoder, progress):
         for order, stream in enumerate(streams):
             _join(decoder, stream, index - order, index, states, wanted)
         _advance(decoder, index, streams, states, typical, exact_first)
@@ -113,11 +122,18 @@ def prefixes(decoder: Decoder, states: Tensor, order: int, typical: Stand, cuts:
     return found
 
 
-def _native(decoder: Decoder, states: Tensor, wanted: list[int]) -> Stream:
+def _steps(decoder: Decoder, progress: str | None) -> Iterable[int]:
+    """The blocks, with a bar where one is wanted."""
+    blocks = range(decoder.depth)
+    return bar(blocks, progress, unit="block", delay=SOON) if progress else blocks
+
+
+def _native(decoder: Decoder, states: Tensor, wanted: list[int], progress: str | None) -> Stream:
     stream = Stream([], states[:0])
     memories = remember(decoder, states)
     positions = torch.arange(states.shape[1], device=states.device)
-    for index, block in enumerate(decoder.blocks):
+    for index in _steps(decoder, progress):
+        block = decoder.blocks[index]
         _join(decoder, stream, index, index, states, wanted)
         if stream.cuts:
             y = block.attention_input(stream.states)

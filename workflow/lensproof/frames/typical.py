@@ -18,9 +18,18 @@ from torch import Tensor
 
 from lensproof.checkpoints.anatomy.decoder import Decoder
 from lensproof.errors import LensproofError
-from lensproof.files import read_provenance, read_safetensors, write_safetensors
+from lensproof.files import check_shapes, read_provenance, read_safetensors, write_safetensors
 from lensproof.lenses.ridge import RIDGES, Moments, solve
 from lensproof.progress import bar
+
+SHAPES = {
+    "slope": ("blocks", "width", "width"),
+    "input_mean": ("blocks", "width"),
+    "output_mean": ("blocks", "width"),
+    "ridge": ("blocks",),
+    "unexplained": ("blocks",),
+}
+"""Of the tensors of its file."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +129,11 @@ def load(path: str | Path, decoder: Decoder, weights: str | None = None) -> Typi
         weights: sha256 of that model's weights; compared where the file records one.
 
     Raises:
-        LensproofError: it was calibrated on another model.
+        LensproofError: it was calibrated on another model, or is damaged.
     """
-    typical = TypicalAttention(**read_safetensors(path))
+    tensors = read_safetensors(path)
+    check_shapes(path, tensors, SHAPES)
+    typical = TypicalAttention(**tensors)
     shape = (decoder.depth, decoder.width, decoder.width)
     if tuple(typical.slope.shape) != shape:
         raise LensproofError(

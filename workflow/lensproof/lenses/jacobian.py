@@ -23,7 +23,15 @@ from torch import Tensor
 
 from lensproof.checkpoints.anatomy.decoder import Decoder, full
 from lensproof.errors import LensproofError
-from lensproof.files import atomic, read_provenance, read_safetensors, write_safetensors
+from lensproof.files import (
+    atomic,
+    check_shapes,
+    damaged,
+    layer_number,
+    read_provenance,
+    read_safetensors,
+    write_safetensors,
+)
 from lensproof.progress import bar
 from lensproof.streams.replay import remember
 from lensproof.streams.trace import onward, residuals
@@ -248,10 +256,13 @@ def _load_safetensors(path: str | Path) -> JacobianLens:
     tensors, provenance = read_safetensors(path), read_provenance(path)
     prompts = tensors.pop(PROMPTS, None)
     # Files of earlier versions say it in their header only.
-    prompts = provenance.get("jacobian_lens", {}).get("prompts") if prompts is None else int(prompts)
+    prompts = provenance.get("jacobian_lens", {}).get("prompts") if prompts is None else int(prompts.sum())
     if prompts is None:
         raise LensproofError(f"{path} does not say how many prompts it was fitted on: fit it again")
-    matrices = {int(name.removeprefix("layer_")): matrix.float() for name, matrix in sorted(tensors.items())}
+    matrices = {layer_number(path, name): matrix.float() for name, matrix in sorted(tensors.items())}
+    check_shapes(path, tensors, dict.fromkeys(tensors, ("width", "width")))
+    if not matrices or prompts < 1:
+        raise damaged(path, f"it has {len(matrices)} layers from {prompts} prompts")
     return JacobianLens(matrices, prompts, provenance)
 
 
@@ -279,7 +290,11 @@ def load_reference(path: str | Path) -> JacobianLens:
         content = torch.load(path, map_location="cpu", weights_only=True)
         given, layers = content["J"], [int(layer) for layer in content["source_layers"]]
         matrices = {layer + 1: given[layer if isinstance(given, dict) else i] for i, layer in enumerate(layers)}
-        return JacobianLens({layer: matrix.float() for layer, matrix in matrices.items()}, int(content["n_prompts"]))
+        matrices = {layer: matrix.float() for layer, matrix in matrices.items()}
+        shapes = {tuple(matrix.shape) for matrix in matrices.values()}
+        if len(shapes) != 1 or len(set(*shapes)) != 1:
+            raise ValueError(f"J must be square matrices of one width, not {sorted(shapes)}")
+        return JacobianLens(matrices, int(content["n_prompts"]))
     except FileNotFoundError as error:
         raise LensproofError(f"{path} does not exist") from error
     except Exception as error:

@@ -19,10 +19,20 @@ from torch import Tensor
 
 from lensproof.checkpoints.anatomy.decoder import Decoder
 from lensproof.errors import LensproofError
-from lensproof.files import read_provenance, read_safetensors, write_safetensors
+from lensproof.files import check_shapes, read_provenance, read_safetensors, write_safetensors
 from lensproof.lenses.ridge import RIDGES, Moments, solve
 from lensproof.progress import bar
 from lensproof.streams.trace import residuals
+
+SHAPES = {
+    "labels": ("labels",),
+    "weight": ("layers", "labels", "width"),
+    "input_mean": ("layers", "width"),
+    "output_mean": ("layers", "labels"),
+    "ridge": ("layers",),
+    "unexplained": ("layers",),
+}
+"""Of the tensors of its file."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +115,11 @@ def load(path: str | Path, decoder: Decoder, labels: Tensor, weights: str | None
         weights: sha256 of the model's weights; compared where the file records one.
 
     Raises:
-        LensproofError: it was fitted on another model, or for other labels.
+        LensproofError: it was fitted on another model, for other labels, or is damaged.
     """
-    probe = RidgeProbe(**read_safetensors(path))
+    tensors = read_safetensors(path)
+    check_shapes(path, tensors, SHAPES)
+    probe = RidgeProbe(**tensors)
     layers, _, width = probe.weight.shape
     if (layers, width) != (decoder.depth + 1, decoder.width):
         raise LensproofError(

@@ -18,13 +18,15 @@ from torch import Tensor
 
 from lensproof.checkpoints.anatomy.decoder import Decoder, full
 from lensproof.errors import LensproofError
-from lensproof.files import read_provenance, read_safetensors, write_safetensors
+from lensproof.files import check_shapes, damaged, layer_number, read_provenance, read_safetensors, write_safetensors
 from lensproof.lenses.ridge import Moments, solve
 from lensproof.progress import bar
 from lensproof.streams.trace import residuals
 
 SEQUENCES = 4
 """Sequences that are traced at once."""
+SHAPES = {"weight": ("width", "width"), "bias": ("width",)}
+"""Of the tensors of a translator in its file."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,14 @@ def fit(
 
 
 def combine(lenses: Sequence[TunedLens]) -> TunedLens:
-    """One lens of lenses of different layers."""
+    """One lens of lenses of different layers.
+
+    Raises:
+        LensproofError: two have one layer.
+    """
+    layers = [layer for lens in lenses for layer in lens.layers]
+    if twice := sorted({layer for layer in layers if layers.count(layer) > 1}):
+        raise LensproofError(f"layer {twice[0]} stands in two groups: give each group once")
     parts = [{k: v for lens in lenses for k, v in getattr(lens, part).items()} for part in ("trained", "start")]
     return TunedLens(*parts)
 
@@ -168,12 +177,17 @@ def combine(lenses: Sequence[TunedLens]) -> TunedLens:
 def save(path: str | Path, lens: TunedLens, provenance: Mapping[str, Any]) -> None:
     """Write a lens as safetensors."""
     tensors = {
-        f"layer_{layer:03d}.{kind}.{name}": tensor
+        name: getattr(translator, which)
         for kind in ("trained", "start")
         for layer, translator in getattr(lens, kind).items()
-        for name, tensor in vars(translator).items()
+        for which, name in _names(layer, kind).items()
     }
     write_safetensors(path, tensors, provenance)
+
+
+def _names(layer: int, kind: str) -> dict[str, str]:
+    """Part of a translator -> its name in the file."""
+    return {which: f"layer_{layer:03d}.{kind}.{which}" for which in SHAPES}
 
 
 def load(path: str | Path, decoder: Decoder | None = None, weights: str | None = None) -> TunedLens:
@@ -183,14 +197,24 @@ def load(path: str | Path, decoder: Decoder | None = None, weights: str | None =
         weights: sha256 of that model's weights; compared where the file records one.
 
     Raises:
-        LensproofError: it was trained for another model.
+        LensproofError: it was trained for another model, or is damaged.
     """
-    parts: dict[str, dict[int, dict[str, Tensor]]] = {"trained": {}, "start": {}}
-    for name, tensor in read_safetensors(path).items():
-        layer, kind, which = name.split(".")
-        device = tensor.device if decoder is None else decoder.device
-        parts[kind].setdefault(int(layer.removeprefix("layer_")), {})[which] = tensor.to(device)
-    lens = TunedLens(*({layer: Translator(**pair) for layer, pair in parts[kind].items()} for kind in parts))
+    tensors = read_safetensors(path)
+    layers = sorted({layer_number(path, name.split(".")[0]) for name in tensors})
+    if not layers:
+        raise damaged(path, "it has no layer")
+    kinds = {kind: [_names(layer, kind) for layer in layers] for kind in ("trained", "start")}
+    shapes = {name: SHAPES[which] for found in kinds.values() for names in found for which, name in names.items()}
+    check_shapes(path, tensors, shapes)
+    if decoder is not None:
+        tensors = {name: tensor.to(decoder.device) for name, tensor in tensors.items()}
+    lens = TunedLens(**{
+        kind: {
+            layer: Translator(**{which: tensors[name] for which, name in names.items()})
+            for layer, names in zip(layers, found, strict=True)
+        }
+        for kind, found in kinds.items()
+    })  # fmt: skip
     width = next(iter(lens.trained.values())).weight.shape[0]
     if decoder is not None and (width != decoder.width or lens.layers[-1] > decoder.depth):
         raise LensproofError(

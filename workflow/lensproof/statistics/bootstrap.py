@@ -69,6 +69,26 @@ def mean_draws(weights: np.ndarray, sums: np.ndarray, counts: np.ndarray) -> np.
     return weighted_sums(weights, sums) / weighted_sums(weights, counts)
 
 
+def recentred(draws: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Draws of a statistic that resampling itself pushes to one side, moved back by as much.
+
+    A sum of absolute values, or the length of a mean, grows when trials are drawn twice: its resamples lie above the
+    sample's own value, at times all of them, and neither a percentile interval nor a bias-corrected or a pivotal one
+    then holds that value. Here the resamples are moved by the bootstrap's estimate of that bias, the mean resample less
+    the sample's value, so that their mean is that value. What is left says how much the statistic scatters among
+    samples of this size. The statistic's own bias, which is about as large, stays in point and interval alike: compare
+    it with what is biased alike, not with zero. Differences and means of such draws are differences and means of the
+    moved ones. Source: B. Efron and R. Tibshirani, An Introduction to the Bootstrap (1993), chapter 10.
+
+    Args:
+        draws: (resamples + 1, ...).
+        low: of the statistic's range, which no draw leaves.
+        high: likewise.
+    """
+    centred = draws[1:] - (draws[1:].mean(axis=0) - draws[0])
+    return np.concatenate([draws[:1], centred.clip(low, high)])
+
+
 def summarise(draws: np.ndarray, level: float) -> Interval:
     """Point and percentile interval of draws (resamples + 1, ...).
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from lensproof.statistics.bootstrap import cluster_sums, weighted_sums
+from lensproof.statistics.bootstrap import cluster_sums, recentred, weighted_sums
 from lensproof.statistics.sample import ByLayer, Cells, Sample
 
 BINS = 15
@@ -37,7 +37,8 @@ def error_draws(weights: np.ndarray, gaps: np.ndarray, counts: np.ndarray) -> np
 
     Sum over bins of the bin's share of trials times |mean confidence - mean correctness|, which is
     |sum of gaps| / trials. Being a sum of absolute values it is biased upwards in small samples, alike for all
-    readings of the same positions: compare it with the model's own, not with zero.
+    readings of the same positions: compare it with the model's own, not with zero. Resampling adds as much again:
+    see :func:`lensproof.statistics.bootstrap.recentred`.
 
     Args:
         weights: (draws, clusters).
@@ -51,7 +52,7 @@ def error_draws(weights: np.ndarray, gaps: np.ndarray, counts: np.ndarray) -> np
 
 
 def calibration_errors(sample: Sample, observations: pd.DataFrame) -> dict[str, ByLayer]:
-    """Draws of the calibration error by method and layer.
+    """Draws of the calibration error by method and layer, recentred.
 
     Args:
         sample: the documents and resamples, made from all observations of the experiment.
@@ -67,4 +68,4 @@ def calibration_errors(sample: Sample, observations: pd.DataFrame) -> dict[str, 
     confidence, correct = sample.values(observations, "confidence"), sample.values(observations, "correct")
     gaps = gap_sums(confidence, correct, cells.index, cells.counts.shape)
     with np.errstate(invalid="ignore"):  # a resample without trials
-        return cells.split(error_draws(sample.weights, gaps, cells.counts))
+        return cells.split(recentred(error_draws(sample.weights, gaps, cells.counts), 0, 1))

@@ -8,7 +8,8 @@ native readouts of pairs of states:
   as often as one of its documents times the other, so that no state is paired with itself.
 - ``mean_direction``: the length of the mean unit readout of the m states at hand, the root of 1/m + (1 - 1/m) times the
   mean cosine over all their pairs: no fixed direction has a higher mean cosine with these states. A resample holds
-  states more than once, which agree with themselves: its intervals lean upwards.
+  states more than once, which agree with themselves: what that adds is taken off
+  (:func:`lensproof.statistics.bootstrap.recentred`).
 
 Both are then averaged over labels. The *plateau* is where the paper saw the ceiling level off: its slope, by least
 squares, over the layers whose share of depth is that of layers 8 to 17 of 36.
@@ -22,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from lensproof.statistics.bootstrap import cluster_sums, mean_draws
+from lensproof.statistics.bootstrap import cluster_sums, mean_draws, recentred
 from lensproof.statistics.sample import ByLayer, Sample
-from lensproof.statistics.table import Row, contrasted, finish, overall, row
+from lensproof.statistics.table import Row, behind, contrasted, finish, overall, row
 
 CEILING, MEAN = "fixed_direction_ceiling", "mean_direction"
 NEEDED = ("sequence", "position", "label", "depth", "other_document", "other_sequence", "other_position", "cosine")
@@ -71,7 +72,7 @@ def ceilings(sample: Sample, observations: pd.DataFrame) -> dict[str, ByLayer]:
     square = mean_draws(weights, sums.cosines, sums.counts)
     return {
         CEILING: ByLayer(sums.layers, _mean_root(coherence), tuple(sums.trials[across].sum(axis=0))),
-        MEAN: ByLayer(sums.layers, _mean_root(square), tuple(sums.trials.sum(axis=0))),
+        MEAN: ByLayer(sums.layers, recentred(_mean_root(square), 0, 1), tuple(sums.trials.sum(axis=0))),
     }
 
 
@@ -92,11 +93,11 @@ def plateau(sample: Sample, found: Mapping[str, ByLayer], depth: int) -> Iterato
     if len(layers) < 2:
         return
     part, x = values.at(layers), np.asarray(layers) - np.mean(layers)
-    slope, where = part.draws @ x / (x @ x), {"n": min(part.n), "layers": len(layers)}
-    yield from overall(sample, "plateau_slope", "cosine per layer", {CEILING: slope}, **where)
+    slope, n = part.draws @ x / (x @ x), min(part.n)
+    yield from overall(sample, "plateau_slope", "cosine per layer", {CEILING: slope}, n=n, layers=layers)
     for place, layer in zip(x, layers, strict=True):
         fitted = part.mean() + slope * place
-        yield row(sample, CEILING, fitted, measure="plateau_fit", unit="cosine", layer=layer, **where)
+        yield row(sample, CEILING, fitted, measure="plateau_fit", unit="cosine", layer=layer, n=n, **behind(layers))
 
 
 class Sums(NamedTuple):

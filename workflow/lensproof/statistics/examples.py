@@ -14,7 +14,7 @@ import pandas as pd
 
 from lensproof.errors import LensproofError
 from lensproof.statistics.methods import MODEL
-from lensproof.statistics.table import COLUMNS, TYPES, Row
+from lensproof.statistics.table import COLUMNS, TYPES, Row, of_all
 
 NEEDED = ("checkpoint", "document", "prefix", "method", "layer", "rank", "token", "probability")
 SAID = ("prefix", "rank", "token", "probability")
@@ -46,7 +46,7 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
 
 
 _EMPTY = {
-    "reference": None, "contrast": None, "numerator": np.nan, "layers": 1, "n": 1, "clusters": 1,
+    "reference": None, "contrast": None, "numerator": np.nan, "layers": 1, "over": None, "n": 1, "clusters": 1,
     "rank": None, "token": None, "probability": np.nan,
 }  # fmt: skip
 
@@ -62,14 +62,14 @@ def _rows(observations: pd.DataFrame) -> Iterator[Row]:
             point = {"measure": measure, "point": trial["probability"], "unit": "probability", "summary": "layer"}
             yield {**common, **said, **point}
         for method, layers, first in _first(trials):
-            where = {"layer": None, "layers": layers, "summary": "all_layers"}
+            where = {"layer": None, **of_all(layers)}
             yield {**common, **where, "method": method, "measure": "first_layer", "point": first, "unit": "layers"}
 
 
-def _first(trials: pd.DataFrame) -> Iterator[tuple[str, int, float]]:
+def _first(trials: pd.DataFrame) -> Iterator[tuple[str, list[int], float]]:
     """Method, layers observed, and the lowest at which it says what the model says."""
     top = trials[trials["rank"] == 0]
     model = top[top["method"] == MODEL].iloc[0]
     for method, rows in top[top["method"] != MODEL].groupby("method", sort=False, observed=True):
         agreeing = rows[rows["token"] == model["token"]]["layer"]
-        yield str(method), len(rows), float(agreeing.min() if len(agreeing) else model["layer"])
+        yield str(method), sorted(rows["layer"]), float(agreeing.min() if len(agreeing) else model["layer"])

@@ -99,7 +99,7 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
             found[measure][method] = draws
     read = next(iter(grids.values())).document  # the same positions by every method
     n = dict.fromkeys(UNITS, int(np.isin(read, halves[1]).sum())) | {"settled": len(read)}
-    layers = max(len(grid.layers) for grid in grids.values())
+    layers = max((grid.layers.tolist() for grid in grids.values()), key=len)
     pairs = {"settled": "all", "skipped": "all"}
     return finish(
         sample,

@@ -20,7 +20,7 @@ import pandas as pd
 
 from lensproof.statistics.bootstrap import cluster_sums, mean_draws, resampling_weights, summarise
 from lensproof.statistics.sample import Cells, Sample
-from lensproof.statistics.table import Row, finish, row
+from lensproof.statistics.table import Row, behind, finish, row
 from lensproof.statistics.trials import Trials
 
 MEASURES = {"kl": ("kl", "nats"), "top1": ("agrees", "share")}
@@ -28,6 +28,8 @@ MEASURES = {"kl": ("kl", "nats"), "top1": ("agrees", "share")}
 SETS = 50
 """Random sets of documents of each size."""
 SMALLEST = 4
+FEWEST = 3
+"""Numbers of documents that a power is fitted to at least: it goes through any two."""
 
 
 def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: int) -> pd.DataFrame:
@@ -42,7 +44,7 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     Returns:
         One row per estimate (``workflow/schemas/estimates.schema.yaml``). Measures: ``half_width_kl`` and
         ``half_width_top1`` with ``setting`` the number of documents; ``shrinkage_exponent_kl`` and
-        ``shrinkage_exponent_top1``, where there are two numbers of documents or more.
+        ``shrinkage_exponent_top1``, where there are three numbers of documents or more.
 
     Raises:
         LensproofError: the observations are not whole.
@@ -112,14 +114,14 @@ def _rows(trials: Trials, measure: str) -> Iterator[Row]:
     numbers = sizes(len(sample.documents))
     found = [half_widths(sample, sums, counts, size) for size in numbers]
     for m, method in enumerate(cells.methods):
-        layers = int(cells.counts[:, m].any(axis=0).sum())
-        common = {"layers": layers, "summary": "layer_mean"}
-        positions = counts[:, m].sum() / layers
+        layers = [cells.layers[s] for s in np.flatnonzero(cells.counts[:, m].any(axis=0))]
+        common = {"summary": "layer_mean", **behind(layers)}
+        positions = counts[:, m].sum() / len(layers)
         for size, widths in zip(numbers, found, strict=True):
             n = round(positions * size / len(counts))
             more = {"measure": f"half_width_{measure}", "unit": unit, "setting": str(size), "n": n}
             yield row(sample, method, _over_sets(widths[:, m]), **common, **more)
-        if len(numbers) > 1:
+        if len(numbers) >= FEWEST:
             sets = np.stack([np.broadcast_to(widths[:, m], SETS) for widths in found], axis=1)
             powers = np.append(exponent(numbers, root_mean_square(sets)), exponent(numbers, sets))
             more = {"measure": f"shrinkage_exponent_{measure}", "unit": "exponent", "n": round(positions)}

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from lensproof.errors import LensproofError
-from lensproof.statistics.table import COLUMNS, TYPES
+from lensproof.statistics.table import COLUMNS, TYPES, behind
 
 NEEDED = ("checkpoint", "method", "layer", "rank", "token", "x", "y", "kept")
 MEASURES = {"x": "plane_x", "y": "plane_y"}
@@ -41,8 +41,8 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
         measure="plane_kept", method="state", setting=None, layer=None, token=None, summary="all_layers", unit="share",
         point=float(observations["kept"].iloc[0]),
     )  # fmt: skip
-    layers = observations["layer"].nunique()
-    table = pd.concat([points.assign(layers=1), kept.assign(layers=layers)], ignore_index=True).assign(
+    layers = sorted(set(observations["layer"]))
+    table = pd.concat([points.assign(layers=1, over=None), kept.assign(**behind(layers))], ignore_index=True).assign(
         experiment="planes", reference=None, contrast=None, lo=np.nan, hi=np.nan, numerator=np.nan, n=1, clusters=1,
         resamples=resamples, level=level, seed=seed,
     )  # fmt: skip

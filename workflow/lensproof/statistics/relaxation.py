@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from lensproof.statistics.sample import ByLayer, Sample
-from lensproof.statistics.table import Row, overall, row
+from lensproof.statistics.table import Row, behind, overall, row
 
 ORDER = 1
 METHOD = f"lexframe_{ORDER}"
@@ -36,7 +36,7 @@ def relaxation(sample: Sample, angles: ByLayer, depth: int) -> Iterator[Row]:
     if len(layers) < 3:
         return
     part, x = angles.at(layers), np.asarray(layers, dtype=np.float64)
-    where = {"n": min(part.n), "layers": len(layers)}
+    where = {"n": min(part.n), "layers": layers}
     for setting, fit, scale in ((None, exponential, _same), ("logarithm", line, _log)):
         rate, fitted = fit(x, part.draws)
         share, r2 = {METHOD: 1 - np.exp(-rate)}, {METHOD: explained(scale(part.draws), scale(fitted))}
@@ -44,7 +44,7 @@ def relaxation(sample: Sample, angles: ByLayer, depth: int) -> Iterator[Row]:
         yield from overall(sample, "relaxation_r2", "share", r2, setting=setting, **where)
         for s, layer in enumerate(layers):
             common = {"measure": "angle_fit", "unit": "degrees", "setting": setting, "layer": layer}
-            yield row(sample, METHOD, fitted[:, s], **common, **where)
+            yield row(sample, METHOD, fitted[:, s], **common, n=where["n"], **behind(layers))
 
 
 def exponential(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,6 +15,30 @@ from lensproof.statistics.methods import in_order
 
 FACTORS = ("checkpoint", "document", "layer", "method")
 """Columns that observations of every experiment have."""
+SOURCE = ("checkpoint", "corpus", "sequence")
+"""What a shard is a part of; those of these that an experiment's observations have."""
+
+
+def join(shards: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """All trials of an experiment, and of others that its estimates are made from too.
+
+    Args:
+        shards: name of a file -> what it holds.
+
+    Raises:
+        LensproofError: two shards of one experiment hold trials of the same sequence, naming the files.
+    """
+    seen: dict[tuple, str] = {}
+    for name, table in shards.items():
+        columns = tuple(sorted(table.columns))  # an experiment's own
+        source = [column for column in SOURCE if column in table]
+        for place in table[source].drop_duplicates().itertuples(index=False) if "sequence" in source else ():
+            if (other := seen.setdefault((columns, *place), name)) != name:
+                raise LensproofError(
+                    f"{other} and {name} both hold sequence {place.sequence} of {getattr(place, 'checkpoint', 'one')}: "
+                    "give each shard once"
+                )
+    return pd.concat(shards.values(), ignore_index=True)
 
 
 class ByLayer(NamedTuple):

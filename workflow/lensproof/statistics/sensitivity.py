@@ -23,13 +23,13 @@ import pandas as pd
 
 from lensproof.errors import LensproofError
 from lensproof.statistics import exits
-from lensproof.statistics.bootstrap import cluster_sums
+from lensproof.statistics.bootstrap import cluster_sums, recentred
 from lensproof.statistics.calibration import BINS, error_draws
 from lensproof.statistics.correlations import correlations, pearson, spearman
 from lensproof.statistics.means import means
 from lensproof.statistics.methods import MODEL
 from lensproof.statistics.sample import ByLayer, Cells, Sample
-from lensproof.statistics.table import Row, between, finish, of_mean, row
+from lensproof.statistics.table import Row, behind, between, finish, of_mean, row
 
 CHOSEN = "chosen"
 NEEDS = (
@@ -38,6 +38,9 @@ NEEDS = (
 )  # fmt: skip
 ORDER1 = "lexframe_1"
 READINGS = ("lexframe_0", ORDER1)
+
+LARGE = 0.1
+"""As a share of the chosen way's value: a difference of as much whose interval leaves out 0 is called large."""
 
 Statistic = Callable[[Sample, pd.DataFrame], Mapping[str, ByLayer]]
 
@@ -135,6 +138,12 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     return pd.concat([table, _by_sequence(order1, **settings)], ignore_index=True)
 
 
+def large(difference: Mapping[str, Any], chosen: float) -> bool:
+    """Whether a difference (a row with ``point``, ``lo``, ``hi``) is large beside the chosen way's value."""
+    away = difference["lo"] > 0 or difference["hi"] < 0
+    return bool(away and abs(difference["point"]) >= LARGE * abs(chosen))
+
+
 def _variants(observations: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """Each way and its trials, the chosen one first."""
     names = sorted(set(observations["variant"]), key=lambda name: (name != CHOSEN, name))
@@ -157,7 +166,8 @@ def _put_readings(found: Numbers, sample: Sample, read: pd.DataFrame, depth: int
             middle = between(values, None)
             # At L there is nothing to read: every KL is 0.
             draws = ((depth - 1) * middle.mean() + values.at([0]).mean()) / (depth + 1)
-            found["kl", "nats", method]["layers_0_and_L"] = Number(draws, of_mean(middle))
+            about = {**of_mean(middle), **behind((0, *middle.layers, depth))}
+            found["kl", "nats", method]["layers_0_and_L"] = Number(draws, about)
 
 
 def _put_calibration(found: Numbers, sample: Sample, judged: pd.DataFrame) -> None:
@@ -176,11 +186,11 @@ def _equal_width(confidence: np.ndarray, count: int) -> np.ndarray:
 
 
 def _errors(sample: Sample, judged: pd.DataFrame, index: np.ndarray) -> dict[str, ByLayer]:
-    """Calibration errors with trials in the given bins (trials,)."""
+    """Calibration errors, recentred, with trials in the given bins (trials,)."""
     cells, bins = Cells.of(sample, judged), int(index.max()) + 1
     gap = sample.values(judged, "confidence") - sample.values(judged, "correct")
     gaps = cluster_sums(gap, cells.index * bins + index, (*cells.counts.shape, bins))
-    return cells.split(error_draws(sample.weights, gaps, cells.counts))
+    return cells.split(recentred(error_draws(sample.weights, gaps, cells.counts), 0, 1))
 
 
 def _put_directions(found: Numbers, sample: Sample, compared: pd.DataFrame, length: int) -> None:

@@ -20,7 +20,7 @@ import pandas as pd
 
 from lensproof.statistics.means import means
 from lensproof.statistics.sample import Sample
-from lensproof.statistics.table import Row, contrasted, finish, row
+from lensproof.statistics.table import Row, contrasted, finish, of_all, row
 
 LIMIT = 0.1
 """Nats. A side effect below it is clean."""
@@ -73,10 +73,10 @@ def _over_turned(sample: Sample, turned: pd.DataFrame, measure: str, depth: int)
         for s, layer in enumerate(values.layers):
             yield row(sample, method, values.draws[:, s], **common, layer=layer, n=values.n[s])
     middle = turned[(turned["layer"] > 0) & (turned["layer"] < depth)]
-    layers, pooled = middle["layer"].nunique(), {}
+    layers, pooled = sorted(set(middle["layer"])), {}
     if layers:
         pooled = means(sample, middle.assign(layer=0), measure)  # as if of one layer
-    common |= {"summary": "all_layers", "layers": layers}
+    common |= of_all(layers)
     for method, values in pooled.items():
         yield row(sample, method, values.mean(), **common, n=values.n[0])
     for reference, method in itertools.combinations(pooled, 2):

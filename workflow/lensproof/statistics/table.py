@@ -16,9 +16,11 @@ from lensproof.statistics.sample import ByLayer, Sample
 
 COLUMNS = (
     "checkpoint", "experiment", "measure", "method", "reference", "contrast", "setting", "layer", "summary", "layers",
-    "point", "lo", "hi", "numerator", "n", "clusters", "resamples", "level", "seed", "unit",
+    "over", "point", "lo", "hi", "numerator", "n", "clusters", "resamples", "level", "seed", "unit",
 )  # fmt: skip
-TYPES = {"layer": "Int16", "layers": "int16", "reference": "str", "contrast": "str", "setting": "str"}
+FEW = 4
+"""As many layers are named one by one."""
+TYPES = {"layer": "Int16", "layers": "int16", "reference": "str", "contrast": "str", "setting": "str", "over": "str"}
 
 Row = dict[str, Any]
 Pairs = Literal["all"] | Sequence[tuple[str, str]]
@@ -66,7 +68,7 @@ def overall(
     found: Mapping[str, np.ndarray],
     *,
     n: int,
-    layers: int,
+    layers: Sequence[int],
     setting: str | None = None,
     pairs: Pairs = "all",
 ) -> Iterator[Row]:
@@ -78,11 +80,11 @@ def overall(
         unit: of the values.
         found: method -> draws (resamples + 1,), in the order in which methods are to stand.
         n: trials.
-        layers: number of layers behind the number.
+        layers: those behind the number.
         setting: a factor besides the method.
         pairs: as for :func:`contrasted`.
     """
-    common = {"measure": measure, "unit": unit, "setting": setting, "n": n, "layers": layers, "summary": "all_layers"}
+    common = {"measure": measure, "unit": unit, "setting": setting, "n": n, **of_all(layers)}
     for method, draws in found.items():
         yield row(sample, method, draws, **common)
     for method, reference in _pairs(list(found), pairs):
@@ -112,14 +114,54 @@ def less_layer(sample: Sample, method: str, values: ByLayer, layer: int, depth: 
 
 
 def of_mean(middle: ByLayer) -> Row:
-    """What a row of a layer mean says of the layers behind it: their number, and the fewest trials at any of them."""
-    return {"summary": "layer_mean", "layers": len(middle.layers), "n": min(middle.n)}
+    """What a row of a layer mean says of the layers behind it: which they are, and the fewest trials at any of them."""
+    return {"summary": "layer_mean", **behind(middle.layers), "n": min(middle.n)}
+
+
+def of_all(layers: Sequence[int]) -> Row:
+    """What a row of one number for several layers says of them."""
+    return {"summary": "all_layers", **behind(layers)}
+
+
+def behind(layers: Sequence[int]) -> Row:
+    """How many layers stand behind a number, and which."""
+    return {"layers": len(layers), "over": span(layers)}
+
+
+def span(layers: Sequence[int]) -> str:
+    """Layers in short: ``3, 6, ..., 27``; all of them where they are few or not evenly spaced."""
+    names = [str(layer) for layer in layers]
+    if len(layers) > FEW and len({after - before for before, after in itertools.pairwise(layers)}) == 1:
+        names = [*names[:2], "...", names[-1]]
+    return ", ".join(names)
+
+
+def join(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The estimates of several files.
+
+    Args:
+        tables: name of a file -> what it holds.
+
+    Raises:
+        LensproofError: two files hold the same estimates, naming them.
+    """
+    seen: dict[tuple, str] = {}
+    for name, table in tables.items():
+        if not {"checkpoint", "experiment"} <= set(table):
+            continue  # no estimates, which who reads them says better
+        for place in table[["checkpoint", "experiment"]].drop_duplicates().itertuples(index=False):
+            if (other := seen.setdefault(tuple(place), name)) != name:
+                raise LensproofError(
+                    f"{other} and {name} both hold estimates of {place.experiment} with {place.checkpoint}: give one"
+                )
+    return pd.concat(tables.values(), ignore_index=True) if tables else pd.DataFrame(columns=COLUMNS)
 
 
 def row(sample: Sample, method: str, draws: np.ndarray, **more: Any) -> Row:
     """A row from draws (resamples + 1,); ``more`` must name ``measure``, ``n`` and ``unit``."""
     point, lo, hi = (float(value) for value in summarise(draws, sample.level))
-    empty = {"reference": None, "contrast": None, "setting": None, "layer": None, "summary": "layer", "layers": 1}
+    empty = {"reference": None, "contrast": None, "setting": None, "layer": None, "summary": "layer"}
+    empty |= {"layers": 1, "over": None}
     return {**empty, "numerator": np.nan, "method": method, "point": point, "lo": lo, "hi": hi, **more}
 
 

@@ -1,0 +1,489 @@
+"""What commands refuse: files that are not what they should be, options that cannot be meant, the same thing twice.
+
+Each kind of mistake is made with every command and every file that it can be made with: one line that says what to
+do, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import click
+import pandas as pd
+import pytest
+import torch
+from models import tokens
+from safetensors.torch import load_file, save_file
+from synthetic import observations
+
+from lensproof import progress
+from lensproof.checkpoints.build import build
+from lensproof.checkpoints.load import load
+from lensproof.cli import cli
+from lensproof.config import Checkpoint
+from lensproof.errors import LensproofError
+from lensproof.experiments import prompt
+from lensproof.files import read_json, read_parquet, read_provenance, read_safetensors, write_parquet, write_safetensors
+from lensproof.frames import flow, typical
+from lensproof.frames.basis import covectors
+from lensproof.lenses import jacobian, probe, tuned
+from lensproof.statistics import readings
+
+LENGTH = 16
+
+
+def lensproof(*arguments):
+    """The command in this process."""
+    cli.main([str(argument) for argument in arguments], standalone_mode=False)
+
+
+def refused(*arguments) -> str:
+    """The line with which a command refuses."""
+    with pytest.raises((LensproofError, click.ClickException)) as error:
+        lensproof(*arguments)
+    line = error.value.message if isinstance(error.value, click.ClickException) else str(error.value)
+    assert "\n" not in line
+    return line
+
+
+def sequences():
+    rows = []
+    for role, seed in (("calibration", 1), ("lens", 2), ("test", 3)):
+        for rank, ids in enumerate(tokens(6, LENGTH, seed=seed).numpy()):
+            rows.append({"document": 10 * seed + rank, "block": 0, "role": role, "rank": rank, "tokens": ids})
+    table = pd.DataFrame(rows)
+    table.insert(0, "sequence", range(len(table)))
+    return table
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A results folder: a checkpoint, what is fitted on it, sequences, observations and estimates."""
+    folder = tmp_path_factory.mktemp("made") / "results"
+    source = {"kind": "random", "architecture": "llama", "layers": 4, "tied": True}
+    entry = Checkpoint(title="t", licence="l", layers=4, tied=True, source=source)
+    build("toy", entry, folder / "checkpoints/toy")
+    decoder, artifacts = load(folder / "checkpoints/toy"), folder / "artifacts/toy"
+    weights = {"weights": read_json(folder / "checkpoints/toy/checkpoint.json")["sha256"]}
+    text, labels = tokens(6, LENGTH, seed=1), torch.arange(4, 8)
+    typical.save(artifacts / "typical_attention.safetensors", typical.calibrate(decoder, text), weights)
+    jacobian.save(artifacts / "jacobian_lens.safetensors", jacobian.fit(decoder, text[:1], skip=2), weights)
+    tuned.save(artifacts / "tuned_lens.safetensors", tuned.fit(decoder, text, [0, 2], batch=16, rate=0.01), weights)
+    probe.save(
+        artifacts / "ridge_probe.safetensors", probe.fit(decoder, text, labels, covectors(decoder, labels)), weights
+    )
+    write_parquet(folder / "sequences.parquet", sequences(), {})
+    write_parquet(folder / "documents.parquet", documents(), {})
+    trials = observations(documents=4)
+    write_parquet(folder / "trials.parquet", trials, {})
+    estimates = readings.estimate(trials, resamples=100, level=0.9, seed=0)
+    write_parquet(folder / "estimates.parquet", estimates, {})
+    return folder
+
+
+def documents(repeats=40):
+    texts = ["The boat that left the harbour. " * repeats, "After the rain the children ran down. " * repeats] * 4
+    return pd.DataFrame({"document": range(len(texts)), "part": None, "text": texts})
+
+
+# -- files that are not what they should be
+
+
+def shorn(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+SPOILED = {
+    "text": lambda content: b"this is no table\n",
+    "nothing": lambda content: b"",
+    "half": shorn,
+}
+
+
+def readers(made, file):
+    """Command -> its arguments, with ``file`` where it reads a Parquet file."""
+    on = ["--checkpoint", made / "checkpoints/toy", "--sequences", file]
+    fitted = ["--typical", made / "artifacts/toy/typical_attention.safetensors"]
+    fitted += ["--lens", made / "artifacts/toy/jacobian_lens.safetensors"]
+    return {
+        "observe": ["planes", *on, "--count", 1],
+        "readings": [*on, *fitted, "--count", 1],
+        "calibrate": [*on, "--count", 2],
+        "fit-jacobian": [*on, "--count", 1],
+        "fit-probe": [*on, "--count", 2, "--labels", 4],
+        "fit-tuned": [*on, "--layers", "0", "--tokens", 32],
+        "sequences": ["--checkpoint", made / "checkpoints/toy", "--corpus", file, "--length", LENGTH],
+        "estimate": ["readings", file],
+        "table": ["lexframe", "table1", file],
+        "figure": ["lexframe", "fig4", file],
+        "judge": ["lexframe_kl_falls_with_order", file, "--level", "smoke"],
+    }
+
+
+ENDS = {"table": ".csv", "figure": ".pdf", "judge": ".json", "calibrate": ".safetensors"}
+ENDS |= dict.fromkeys(("fit-jacobian", "fit-probe", "fit-tuned"), ".safetensors")
+READERS = tuple(readers(type("", (), {"__truediv__": lambda self, other: other})(), ""))
+
+
+@pytest.mark.parametrize("command", READERS)
+@pytest.mark.parametrize("kind", [*SPOILED, "other", "rows", "absent"])
+def test_a_parquet_file_that_is_none_or_another(made, tmp_path, command, kind):
+    file, out = tmp_path / "given.parquet", tmp_path / "made" / f"out{ENDS.get(command, '.parquet')}"
+    if kind in SPOILED:
+        file.write_bytes(SPOILED[kind]((made / "trials.parquet").read_bytes()))
+    elif kind == "other":
+        write_parquet(file, pd.DataFrame({"a": [1, 2]}), {})
+    elif kind == "rows":
+        given = {"sequences": "documents", "estimate": "trials", "table": "estimates", "figure": "estimates"}
+        name = "estimates" if command == "judge" else given.get(command, "sequences")
+        write_parquet(file, read_parquet(made / f"{name}.parquet").iloc[:0], {})
+    line = refused(command, *readers(made, file)[command], "--out", out)
+    assert str(file) in line or kind in ("other", "rows")
+    if kind in SPOILED:
+        assert "is damaged" in line
+        assert line.endswith(f"remove it and build it again with `snakemake --cores 2 {file}`")
+    assert not out.parent.exists()
+
+
+def test_a_csv_file_that_is_none(tmp_path):
+    file = tmp_path / "claims.csv"
+    for content in (b"", b'a,b\n"1,2\n', bytes(range(256))):
+        file.write_bytes(content)
+        assert "remove it and build it again" in refused(
+            "table", "lexframe", "text", file, "--out", tmp_path / "out.csv"
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["claims.csv"]
+
+
+@pytest.mark.parametrize("content", ["", "this is no table", "s\th:m:s\n", "cpu_time\ts\tmax_rss\nx\ty\tz\n"])
+def test_a_benchmark_that_is_none(tmp_path, content):
+    file = tmp_path / "benchmark.tsv"
+    file.write_text(content)
+    command = ["timings", "--checkpoint", "toy", "--job", f"readings:2={file}", "--out", tmp_path / "out.parquet"]
+    assert f"{file} is no benchmark of Snakemake" in refused(*command)
+    assert [path.name for path in tmp_path.iterdir()] == ["benchmark.tsv"]
+
+
+def spoil(path, kind):
+    """Spoil a safetensors file; what the copy holds is right but for one thing."""
+    if kind in SPOILED:
+        path.write_bytes(SPOILED[kind](path.read_bytes()))
+        return
+    if kind == "changed":  # in place, behind the header
+        content = bytearray(path.read_bytes())
+        content[-3] ^= 1
+        path.write_bytes(content)
+        return
+    tensors, provenance = load_file(path), read_provenance(path)
+    name = max(tensors, key=lambda name: tensors[name].numel())
+    if kind in ("nan", "inf"):
+        tensors[name].view(-1)[5] = float(kind)
+    elif kind == "shape":
+        tensors[name] = tensors[name][..., :-1].contiguous()
+    elif kind == "dimensions":
+        tensors[name] = tensors[name].reshape(-1)
+    elif kind == "lacking":
+        del tensors[name]
+    elif kind == "more":
+        tensors["other"] = tensors[name].clone()
+    elif kind == "empty":
+        tensors = {}
+    write_safetensors(path, tensors, provenance)
+
+
+KINDS = (*SPOILED, "changed", "nan", "inf", "shape", "dimensions", "lacking", "more", "empty")
+LOADERS = {
+    "typical_attention": typical.load,
+    "jacobian_lens": jacobian.load,
+    "tuned_lens": tuned.load,
+    "ridge_probe": lambda path, decoder: probe.load(path, decoder, torch.arange(4, 8)),
+}
+
+
+@pytest.mark.parametrize("artifact", LOADERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_artifact_that_is_damaged(made, tmp_path, artifact, kind):
+    path, decoder = tmp_path / f"{artifact}.safetensors", load(made / "checkpoints/toy")
+    shutil.copy(made / "artifacts/toy" / path.name, path)
+    LOADERS[artifact](path, decoder)
+    spoil(path, kind)
+    with pytest.raises(LensproofError) as error:
+        LOADERS[artifact](path, decoder)
+    line = str(error.value)
+    assert str(path) in line
+    assert "\n" not in line
+    # A layer less is a lens of another model, and a file without prompts is one of an earlier version.
+    if (artifact, kind) not in (("jacobian_lens", "lacking"), ("jacobian_lens", "empty")):
+        assert line.endswith(f"remove it and build it again with `snakemake --cores 2 {path}`")
+
+
+@pytest.mark.parametrize(("lens", "artifact"), [("lexframe:1", "typical_attention"), ("jacobian", "jacobian_lens")])
+@pytest.mark.parametrize("kind", ["half", "changed", "nan", "shape"])
+def test_a_prompt_is_not_read_through_a_damaged_artifact(made, tmp_path, lens, artifact, kind):
+    shutil.copytree(made / "artifacts", tmp_path / "artifacts")
+    (tmp_path / "checkpoints").symlink_to(made / "checkpoints")
+    spoil(tmp_path / f"artifacts/toy/{artifact}.safetensors", kind)
+    line = refused("read", "--checkpoint", "toy", "--lens", lens, "--results", tmp_path, "The boat")
+    assert "is damaged" in line
+
+
+def test_an_artifact_without_a_digest_is_still_read(made, tmp_path):
+    tensors = load_file(made / "artifacts/toy/typical_attention.safetensors")
+    save_file(tensors, tmp_path / "old.safetensors")
+    found = read_safetensors(tmp_path / "old.safetensors")
+    assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
+
+
+def spoil_checkpoint(folder, kind):
+    if kind == "weights":
+        file = folder / "model.safetensors"
+        file.write_bytes(shorn(file.read_bytes()))
+    elif kind == "shapes":
+        tensors = load_file(folder / "model.safetensors")
+        name = next(name for name in tensors if "up_proj" in name)
+        save_file({**tensors, name: tensors[name][:3].clone()}, folder / "model.safetensors", {"format": "pt"})
+    else:
+        (folder / kind).write_text("{bad")
+
+
+@pytest.mark.parametrize("kind", ["weights", "shapes", "config.json", "tokenizer.json", "checkpoint.json"])
+def test_a_checkpoint_that_is_damaged(made, tmp_path, kind):
+    shutil.copytree(made / "checkpoints", tmp_path / "checkpoints")
+    (tmp_path / "artifacts").symlink_to(made / "artifacts")
+    spoil_checkpoint(tmp_path / "checkpoints/toy", kind)
+    line = refused("read", "--checkpoint", "toy", "--lens", "jacobian", "--results", tmp_path, "The boat")
+    assert "is damaged" in line
+    assert "remove it and build it again with `snakemake --cores 2 " in line
+
+
+def test_what_was_made_for_another_tokenizer(made, tmp_path):
+    write_parquet(tmp_path / "other.parquet", sequences(), {"inputs": {"tokenizer": {"sha256": "0" * 64}}})
+    for command in ("observe", "readings", "calibrate", "fit-jacobian", "fit-probe", "fit-tuned"):
+        out = tmp_path / f"out{ENDS.get(command, '.parquet')}"
+        line = refused(command, *readers(made, tmp_path / "other.parquet")[command], "--out", out)
+        assert "was made with another tokenizer" in line
+
+
+# -- options that cannot be meant
+
+PLANES = {"sequences": 1, "shard": 1, "layers": "all", "tokens": 3}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("{bad", "--options is not valid JSON"),
+        ("[]", "--options must be a JSON object"),
+        ("3", "--options must be a JSON object"),
+        ("null", "--options must be a JSON object"),
+        ("{}", "--options: sequences is missing"),
+        (
+            '{"sequences": 1, "shard": 1, "layers": "some", "tokens": 3}',
+            "--options: layers: should be 'all' or a mapping",
+        ),
+        (
+            '{"sequences": 1, "shard": 1, "layers": [0, "a"], "tokens": 3}',
+            "--options: layers.1: should be a whole number",
+        ),
+        ('{"sequences": 1, "shard": 1, "layers": "all", "tokens": "x"}', "--options: tokens: should be a whole number"),
+        ('{"sequences": 1, "shard": 1, "layers": "all", "tokens": 3, "x": 1}', "--options: unknown key x"),
+        ('{"sequences": 1, "shard": 1, "layers": "all", "tokens": 3, "calibration": []}', "--options: calibration"),
+    ],
+)
+def test_options_of_an_experiment(made, tmp_path, options, words):
+    command = ["observe", *readers(made, made / "sequences.parquet")["observe"], "--options", options]
+    assert words in refused(*command, "--out", tmp_path / "out.parquet")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_experiment_without_options_is_as_the_configuration_says(made, tmp_path):
+    out = tmp_path / "out.parquet"
+    lensproof("observe", *readers(made, made / "sequences.parquet")["observe"], "--out", out)
+    assert read_provenance(out)["settings"]["options"] == {**PLANES, "calibration": 64}
+
+
+@pytest.mark.parametrize(
+    ("split", "words"),
+    [
+        ("{bad", "--split is not valid JSON"),
+        ("[0.5]", "--split must be a JSON object"),
+        ('{"calibration": 0.5, "lens": 0.5}', "split must name calibration, lens and test"),
+        ('{"calibration": 0.5, "lens": 0.5, "test": 0.5}', "add up to 1.5"),
+        ('{"calibration": "a", "lens": 0.5, "test": 0.5}', "calibration: should be a number"),
+    ],
+)
+def test_a_split_of_documents(made, tmp_path, split, words):
+    command = ["sequences", *readers(made, made / "documents.parquet")["sequences"], "--split", split]
+    assert words in refused(*command, "--out", tmp_path / "out.parquet")
+
+
+def test_sequences_longer_than_there_is(made, tmp_path):
+    command = ["sequences", "--checkpoint", made / "checkpoints/toy", "--corpus", made / "documents.parquet"]
+    out = ["--out", tmp_path / "out.parquet"]
+    assert "toy takes 512 at most: lower sequence_length" in refused(*command, "--length", 100000, *out)
+    write_parquet(tmp_path / "short.parquet", documents(3), {})
+    command[-1] = tmp_path / "short.parquet"
+    assert "no document is 500 tokens long, the longest has" in refused(*command, "--length", 500, *out)
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "words"),
+    [
+        ("observe", "nope", "there is no experiment 'nope': use one of directions, "),
+        ("observe", "readings", "`lensproof readings`"),
+        ("observe", "exits", "there is no experiment 'exits': use one of directions, "),
+        ("estimate", "nope", "there is no experiment 'nope': use one of readings, directions, "),
+        ("estimate", "bootstrap", "there is no experiment 'bootstrap'"),
+        ("table", "table99", "there is no table 'table99': use one of table1, table2, "),
+        ("table", "fig4", "there is no table 'fig4'"),
+        ("figure", "table1", "there is no figure 'table1': use one of fig1, "),
+        ("figure", "fig99", "there is no figure 'fig99'"),
+    ],
+)
+def test_a_name_that_is_not_known(made, tmp_path, command, name, words):
+    file = made / ("trials.parquet" if command == "estimate" else "estimates.parquet")
+    given = {"observe": [name, *readers(made, made / "sequences.parquet")["observe"][1:]], "estimate": [name, file]}
+    arguments = given.get(command, ["lexframe", name, file])
+    assert words in refused(command, *arguments, "--out", tmp_path / f"out{ENDS.get(command, '.parquet')}")
+
+
+ANY_NAME = {"fetch", "checkpoint", "schema"}
+"""What these write is called as one likes, or is a folder."""
+WRITERS = [
+    (name, option)
+    for name in cli.list_commands(None)
+    for option in cli.get_command(None, name).params
+    if option.name == "out" and name not in ANY_NAME
+]
+
+
+@pytest.mark.parametrize(("name", "option"), WRITERS, ids=[name for name, _ in WRITERS])
+@pytest.mark.parametrize("file", ["out", "out.txt", "out.parquet.gz", "csv"])
+def test_a_name_of_a_file_that_does_not_say_what_is_written(name, option, file):
+    with pytest.raises(LensproofError, match=r"its name must end in \."):
+        option.callback(None, option, Path(file))
+
+
+@pytest.mark.parametrize(
+    ("command", "out"), [("table", "t.png"), ("figure", "t.csv"), ("estimate", "t.csv"), ("table", "t")]
+)
+def test_a_kind_of_file_that_is_not_written(made, tmp_path, command, out):
+    arguments = readers(made, made / ("trials.parquet" if command == "estimate" else "estimates.parquet"))[command]
+    assert "its name must end in" in refused(command, *arguments, "--out", tmp_path / out)
+    assert not list(tmp_path.iterdir())
+
+
+# -- the same thing twice
+
+
+@pytest.mark.parametrize("way", ["again", "by another path", "a copy", "an overlap"])
+def test_a_shard_twice(made, tmp_path, way):
+    first, trials = tmp_path / "shard_000.parquet", read_parquet(made / "trials.parquet")
+    shutil.copy(made / "trials.parquet", first)
+    second = {"again": first, "by another path": tmp_path / "." / "x" / ".." / first.name}.get(
+        way, tmp_path / "b.parquet"
+    )
+    (tmp_path / "x").mkdir()
+    if way == "a copy":
+        shutil.copy(first, second)
+    if way == "an overlap":
+        last = trials["sequence"].max()
+        more = trials.assign(sequence=trials["sequence"] + last, document=trials["document"] + last)
+        write_parquet(second, more, {})
+    line = refused("estimate", "readings", first, second, "--out", tmp_path / "out.parquet")
+    assert line.endswith(("give each file once", "give each shard once"))
+    assert not (tmp_path / "out.parquet").exists()
+
+
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("command", ["table", "figure"])
+def test_estimates_twice(made, tmp_path, command, copied):
+    file = made / "estimates.parquet"
+    second = shutil.copy(file, tmp_path / "copy.parquet") if copied else file
+    line = refused(command, *readers(made, file)[command], second, "--out", tmp_path / "made" / f"o{ENDS[command]}")
+    assert ("both hold estimates of readings with toy" if copied else "is given twice") in line
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("command", ["merge-jacobian", "merge-tuned"])
+def test_a_part_of_a_lens_twice(made, tmp_path, command, copied):
+    on = ["--checkpoint", made / "checkpoints/toy", "--sequences", made / "sequences.parquet"]
+    shard, copy, out = (tmp_path / f"{name}.safetensors" for name in ("shard", "copy", "out"))
+    fit = ["fit-jacobian", *on, "--count", 2, "--skip", 2] if command == "merge-jacobian" else None
+    lensproof(*(fit or ["fit-tuned", *on, "--layers", "0,2", "--tokens", 32]), "--out", shard)
+    shutil.copy(shard, copy)
+    line = refused(command, shard, copy if copied else shard, "--out", out)
+    assert line.endswith("once")
+    assert not out.exists()
+
+
+# -- precision
+
+
+@pytest.mark.parametrize("experiment", ["directions", "composition", "substitution", "coherence"])
+def test_directions_are_made_in_float32_whatever_is_asked(made, tmp_path, experiment):
+    options = {
+        "directions": {"positions": 2, "labels": 4, "orders": [0, 1]},
+        "composition": {"positions": 1, "labels": 4, "step": 0.1},
+        "substitution": {"pairs": 12, "neighbours": 8, "leading": 3, "graph": 3},
+        "coherence": {"positions": 2, "labels": 4},
+    }[experiment]
+    options |= {"sequences": 4, "shard": 4, "layers": {"every": 2}}
+    on = ["--checkpoint", made / "checkpoints/toy", "--sequences", made / "sequences.parquet"]
+    inputs = []
+    if experiment == "directions":
+        lensproof("fit-probe", *on, "--count", 2, "--labels", 4, "--out", tmp_path / "ridge_probe.safetensors")
+        inputs += ["--input", f"ridge_probe={tmp_path / 'ridge_probe.safetensors'}"]
+    for name in ("typical_attention", "jacobian_lens"):
+        inputs += ["--input", f"{name}={made / 'artifacts/toy' / name}.safetensors"]
+    tables = []
+    for precision in ("float32", "bfloat16"):
+        out = tmp_path / f"{precision}.parquet"
+        asked = ["--precision", precision, "--options", json.dumps(options), "--count", 4]
+        lensproof("observe", experiment, *on, *inputs, *asked, "--out", out)
+        tables.append(read_parquet(out))
+    pd.testing.assert_frame_equal(*tables)
+
+
+# -- prompts
+
+
+@pytest.mark.parametrize("text", ["", " ", "  \n\t "])
+def test_a_prompt_without_text(made, text):
+    assert "the prompt is empty" in refused("read", "--checkpoint", "toy", "--lens", "logit", "--results", made, text)
+
+
+def test_a_long_prompt(made):
+    command = ["read", "--checkpoint", "toy", "--lens", "logit", "--results", made]
+    line = refused(*command, "The boat that left. " * 40)
+    length = int(line.split()[3])
+    assert line.startswith(f"the prompt has {length} tokens, 256 are read at most: shorten it, or raise the limit with")
+    assert f"--longest {length}" in line
+    assert "10 are read at most" in refused(*command, "--longest", 10, "The boat that left the harbour")
+    lensproof(*command, "--longest", length, "--layers", 4, "The boat that left. " * 40)
+    assert "takes 512 at most: shorten it" in refused(*command, "--longest", 10**6, "The boat that left. " * 60)
+
+
+@pytest.mark.parametrize(("lens", "bars"), [("logit", ["reading"]), ("lexframe:1", ["running", "reading"]),
+                                            ("native", ["running", "reading"])])  # fmt: skip
+def test_a_long_reading_shows_how_far_it_is(made, capsys, monkeypatch, lens, bars):
+    for module in (progress, prompt, flow):
+        monkeypatch.setattr(module, "SOON", 0)
+    command = ["read", "--checkpoint", "toy", "--lens", lens, "--results", made]
+    lensproof(*command, "The boat that left the harbour")
+    shown = capsys.readouterr().err
+    assert [bar for bar in ("running", "reading") if bar in shown] == bars
+
+
+def test_a_short_reading_shows_no_bar(made, capsys):
+    lensproof("read", "--checkpoint", "toy", "--lens", "lexframe:1", "--results", made, "The boat")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_heatmap_goes_where_there_is_no_folder_yet(made, tmp_path):
+    out = tmp_path / "new" / "folder" / "read.png"
+    lensproof("read", "--checkpoint", "toy", "--lens", "logit", "--results", made, "--out", out, "The boat")
+    assert out.read_bytes().startswith(b"\x89PNG")
