@@ -525,6 +525,10 @@ class Config(Strict):
         """Test sequences to read with this checkpoint."""
         return _of(self.readings.sequences, checkpoint)
 
+    def calibration_sequences(self, length: int) -> int:
+        """Sequences of another length that hold as many tokens as the run's own calibration."""
+        return self.calibration.sequences * self.sequence_length // length
+
 
 def _alike(name: str, checkpoint: Checkpoint, source: Checkpoint | RandomSource) -> None:
     """What is known without the weights, which say it of every checkpoint once they are there."""
@@ -644,6 +648,9 @@ def asked_for(config: Config) -> dict[str, dict[str, tuple[str, int]]]:
         long = config.experiments.long_context
         file = files.setdefault(f"results/sequences/{name}/{long.corpus}/{long.long}.parquet", {})
         file["experiments.long_context.sequences"] = ("test", config.experiments.sizes("long_context", name)[0])
+        file["calibration.sequences"] = ("calibration", config.calibration_sequences(long.long))
+        short = files.setdefault(f"results/sequences/{name}/{long.corpus}/{config.sequence_length}.parquet", {})
+        short["calibration.sequences"] = ("calibration", config.calibration.sequences)
         trained = config.experiments.translators
         file = files.setdefault(f"results/sequences/{name}/{trained.corpus}.parquet", {})
         file["experiments.translators.tokens"] = ("calibration", -(-trained.budget(name) // config.sequence_length))

@@ -38,10 +38,7 @@ use rule typical_attention as typical_attention_of_length with:
         "results/benchmarks/typical_attention/{checkpoint}/{corpus}_{length}.tsv"
     params:
         code=code_hash("calibrate"),
-        # As many tokens as the run's own calibration.
-        text=lambda wildcards: (
-            f"--count {settings.calibration.sequences * settings.sequence_length // int(wildcards.length)}"
-        ),
+        text=lambda wildcards: f"--count {settings.calibration_sequences(int(wildcards.length))}",
         machine=MACHINE,
 
 
