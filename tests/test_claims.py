@@ -749,15 +749,8 @@ def test_bad_input_is_one_line(run):
     shard = "results/observations/lexframe/readings/tied-toy/shard_000.parquet"
     one_line(lensproof("judge", "lexframe_order1_top1", shard, *command[3:], cwd=run), "the estimates lack")
     assert not (run / "out.json").exists()
-    two = [
-        "judge",
-        "lexframe_order1_top1,lexframe_order1_halves_order0_kl",
-        estimates,
-        "--level",
-        "desk",
-        "--tied",
-        "tied-toy",
-    ]
+    both = "lexframe_order1_top1,lexframe_order1_halves_order0_kl"
+    two = ["judge", both, estimates, "--level", "desk", "--tied", "tied-toy"]
     for where in (["--out", "out.json"], [], ["--out", "out.json", "--into", "records"]):
         one_line(lensproof(*two, *where, cwd=run), "--out FILE", "--into FOLDER")
     assert not (run / "out.json").exists()

@@ -157,7 +157,7 @@ def test_ridge_regression_with_two_folds_as_numpy_does_it():
         for ridge in grid.tolist()
     ]
     moments = [typical.Moments.of(torch.from_numpy(y[i]), torch.from_numpy(a[i])) for i in (0, 1)]
-    slope, y_mean, a_mean, ridge, unexplained = typical.solve(*moments, ridges=grid)
+    slope, y_mean, a_mean, ridge, unexplained = typical.Folds(*moments).solve(grid)
     assert ridge.item() == grid[int(np.argmin(losses))]
     np.testing.assert_allclose(slope, regress(*both, ridge.item())[1], rtol=1e-9)
     np.testing.assert_allclose(y_mean, both[0].mean(0))

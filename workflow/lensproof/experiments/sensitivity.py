@@ -44,7 +44,7 @@ from lensproof.frames.flow import flow
 from lensproof.frames.frame import Frame, frames, jacobians, linearise, native_readouts
 from lensproof.frames.typical import TypicalAttention
 from lensproof.lenses.reading import Comparison, NativeReading, compare, divergences
-from lensproof.lenses.ridge import RIDGES, Moments
+from lensproof.lenses.ridge import RIDGES, Folds, Moments
 from lensproof.progress import bar
 from lensproof.streams import clouds
 from lensproof.streams.clouds import Cloud, Neighbours
@@ -168,19 +168,21 @@ def calibrations(run: Run) -> dict[str, TypicalAttention]:
     (early_even, late_even), (early_odd, late_odd) = (
         [moments(parity & half) for half in (~late, late)] for parity in (~odd, odd)
     )
-    parity = _added(early_even, late_even), _added(early_odd, late_odd)
-    halves = _added(early_even, early_odd), _added(late_even, late_odd)
-    depth = run.decoder.depth
-    chosen = typical_attention.fit(*parity, [RIDGES] * depth)
+    parity = _folds(_added(early_even, late_even), _added(early_odd, late_odd))
+    halves = _folds(_added(early_even, early_odd), _added(late_even, late_odd))
+    grid = [RIDGES] * run.decoder.depth
+    chosen = typical_attention.fit(parity, grid)
     return {
         CHOSEN: chosen,
-        "ridge_grid": typical_attention.fit(*parity, [RIDGES[::8]] * depth),
-        "ridge_folds": typical_attention.fit(*halves, [RIDGES] * depth),
-        "ridge_of_fold": typical_attention.fit(*parity, [2 * ridge.cpu()[None].double() for ridge in chosen.ridge]),
-        "calibration_without_first_position": typical_attention.fit(
-            moments(~odd, 1), moments(odd, 1), [RIDGES] * depth
-        ),
+        "ridge_grid": typical_attention.fit(parity, [RIDGES[::8]] * run.decoder.depth),
+        "ridge_folds": typical_attention.fit(halves, grid),
+        "ridge_of_fold": typical_attention.fit(parity, [2 * ridge.cpu()[None].double() for ridge in chosen.ridge]),
+        "calibration_without_first_position": typical_attention.fit(_folds(moments(~odd, 1), moments(odd, 1)), grid),
     }
+
+
+def _folds(even: list[Moments], odd: list[Moments]) -> list[Folds]:
+    return [Folds(*block) for block in zip(even, odd, strict=True)]
 
 
 def _added(one: list[Moments], other: list[Moments]) -> list[Moments]:

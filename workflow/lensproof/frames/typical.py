@@ -19,7 +19,7 @@ from torch import Tensor
 from lensproof.checkpoints.anatomy.decoder import Decoder
 from lensproof.errors import LensproofError
 from lensproof.files import check_shapes, read_provenance, read_safetensors, write_safetensors
-from lensproof.lenses.ridge import RIDGES, Moments, solve
+from lensproof.lenses.ridge import RIDGES, Folds, Moments
 from lensproof.progress import bar
 
 SHAPES = {
@@ -81,12 +81,12 @@ def calibrate(
         moments(decoder, tokens[fold::2], batch=batch, progress=progress and f"{progress} ({fold + 1}/2)")
         for fold in (0, 1)
     ]
-    return fit(*folds, [ridges] * decoder.depth)
+    return fit([Folds(*block) for block in zip(*folds, strict=True)], [ridges] * decoder.depth)
 
 
-def fit(even: Sequence[Moments], odd: Sequence[Moments], ridges: Sequence[Tensor]) -> TypicalAttention:
-    """Typical attention from the moments of two folds and the strengths to choose from, each given block by block."""
-    fits = [solve(*block) for block in zip(even, odd, ridges, strict=True)]
+def fit(folds: Sequence[Folds], ridges: Sequence[Tensor]) -> TypicalAttention:
+    """Typical attention from two folds and the strengths to choose from, each given block by block."""
+    fits = [block.solve(own) for block, own in zip(folds, ridges, strict=True)]
     return TypicalAttention(*(torch.stack(part).float() for part in zip(*fits, strict=True)))
 
 

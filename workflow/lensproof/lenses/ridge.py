@@ -7,6 +7,7 @@ that is tested on the folds is the one that the final fit uses. Sums are in floa
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import torch
@@ -51,31 +52,64 @@ class Moments:
         return self.y / self.n, self.a / self.n
 
 
+@dataclass(frozen=True)
+class Folds:
+    """Two halves of a text, each to predict the other; decomposed once, whatever strengths are tried on them."""
+
+    even: Moments
+    odd: Moments
+
+    def solve(self, ridges: Tensor = RIDGES) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Slope, input mean, output mean, chosen ridge and cross-validated unexplained share.
+
+        The ridge has the smallest summed squared error of each fold predicted from the other; the slope is then fitted
+        on both folds with it.
+        """
+        both = self.even + self.odd
+        y_mean, a_mean = both.means
+        yy, ay, aa = both.about(y_mean, a_mean)
+        strengths = ridges.to(yy) * yy.trace() / len(yy)
+        one, other = self._held_out
+        loss = one.error(strengths) + other.error(strengths)
+        best = int(loss.argmin())
+        strength = strengths[best]
+        slope = torch.linalg.solve(yy + strength * torch.eye(len(yy), dtype=yy.dtype, device=yy.device), ay.T).T
+        return slope, y_mean, a_mean, ridges[best].to(yy), loss[best] / aa
+
+    @functools.cached_property
+    def _held_out(self) -> tuple[_HeldOut, _HeldOut]:
+        return _HeldOut.of(self.even, self.odd), _HeldOut.of(self.odd, self.even)
+
+
 def solve(even: Moments, odd: Moments, ridges: Tensor = RIDGES) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Slope, input mean, output mean, chosen ridge and cross-validated unexplained share.
+    """As :meth:`Folds.solve`, of folds that are tried once."""
+    return Folds(even, odd).solve(ridges)
 
-    The ridge has the smallest summed squared error of each fold predicted from the other; the slope is then fitted
-    on both folds with it.
+
+@dataclass(frozen=True)
+class _HeldOut:
+    """What the error on one fold of a regression fitted on the other depends on: its strength's weights, and sums.
+
+    ``values`` ``[d]`` and, in the basis of their directions, ``cross`` ``[d]`` and ``gram`` ``[d, d]``; ``aa`` is the
+    sum of squares that is to be explained.
     """
-    both = even + odd
-    y_mean, a_mean = both.means
-    yy, ay, aa = both.about(y_mean, a_mean)
-    strengths = ridges.to(yy) * yy.trace() / len(yy)
-    loss = _held_out_error(even, odd, strengths) + _held_out_error(odd, even, strengths)
-    best = int(loss.argmin())
-    strength = strengths[best]
-    slope = torch.linalg.solve(yy + strength * torch.eye(len(yy), dtype=yy.dtype, device=yy.device), ay.T).T
-    return slope, y_mean, a_mean, ridges[best].to(yy), loss[best] / aa
 
+    values: Tensor
+    cross: Tensor
+    gram: Tensor
+    aa: Tensor
 
-def _held_out_error(train: Moments, test: Moments, strengths: Tensor) -> Tensor:
-    """Summed squared error on ``test`` of the regression fitted on ``train``, for every absolute strength."""
-    means = train.means
-    yy, ay, _ = train.about(*means)
-    values, basis = torch.linalg.eigh(yy)
-    test_yy, test_ay, test_aa = test.about(*means)
-    slope = ay @ basis  # G = slope diag(weight) basis'
-    cross = ((test_ay @ basis) * slope).sum(0)
-    gram = (basis.T @ test_yy @ basis) * (slope.T @ slope)
-    weight = 1 / (values.clamp_min(0) + strengths[:, None])
-    return test_aa - 2 * weight @ cross + ((weight @ gram) * weight).sum(-1)
+    @classmethod
+    def of(cls, train: Moments, test: Moments) -> _HeldOut:
+        means = train.means
+        yy, ay, _ = train.about(*means)
+        values, basis = torch.linalg.eigh(yy)
+        test_yy, test_ay, test_aa = test.about(*means)
+        slope = ay @ basis  # G = slope diag(weight) basis'
+        cross = ((test_ay @ basis) * slope).sum(0)
+        return cls(values, cross, (basis.T @ test_yy @ basis) * (slope.T @ slope), test_aa)
+
+    def error(self, strengths: Tensor) -> Tensor:
+        """Summed squared error for every absolute strength."""
+        weight = 1 / (self.values.clamp_min(0) + strengths[:, None])
+        return self.aa - 2 * weight @ self.cross + ((weight @ self.gram) * weight).sum(-1)
