@@ -22,6 +22,7 @@ include: "workflow/rules/observations.smk"
 include: "workflow/rules/gathered.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/claims.smk"
+include: "workflow/rules/lineage.smk"
 
 
 rule all:

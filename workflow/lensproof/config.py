@@ -394,25 +394,6 @@ def chosen_layers(chosen: str | Every | Mapping[str, int] | list[int], depth: in
     return sorted(set(chosen))
 
 
-class Readings(Strict):
-    """Table 1 and figure 4: how close each reading is to the model's own output.
-
-    Of an order that is left out here or in an experiment, claims say that they are not testable.
-    """
-
-    orders: Orders = Field(description="orders of the reference frames")
-    sequences: ByCheckpoint = Field(description="test sequences; or by checkpoint, `default` standing for the others")
-    shard: Positive = Field(description="sequences per shard")
-    layers: Layers = Field(
-        description="`all` (0 the embedding, L the last block's output), `{every: n}` (0, n, 2n, ... below L) or layers"
-    )
-
-    @model_validator(mode="after")
-    def _sorted(self) -> Readings:
-        _with_default("sequences", self.sequences)
-        return self
-
-
 class Sampled(Strict):
     """What every experiment on sampled text says: how much of it, and at which layers."""
 
@@ -424,6 +405,15 @@ class Sampled(Strict):
     def _default(self) -> Sampled:
         _with_default("sequences", self.sequences)
         return self
+
+
+class Readings(Sampled):
+    """Table 1 and figure 4: how close each reading is to the model's own output.
+
+    Of an order that is left out here or in an experiment, claims say that they are not testable.
+    """
+
+    orders: Orders = Field(description="orders of the reference frames")
 
 
 class InOneShard(Sampled):
