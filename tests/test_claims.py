@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ from lensproof.claims.models import claims, schema
 from lensproof.claims.published import values
 from lensproof.claims.rules import Rule
 from lensproof.claims.verdicts import COLUMNS, evidence, judge
+from lensproof.cli import cli
 from lensproof.errors import LensproofError
 from lensproof.files import read_json, write_json, write_parquet
 from lensproof.provenance import record
@@ -510,7 +512,7 @@ GOOD = {
 def published_folder(folder: Path, name="lexframe_c", **changes) -> Path:
     """A folder of published values with one claim."""
     write_json(folder / "claims.yaml", {"claims": {name: {**GOOD, **changes}}})
-    write_json(folder / "lexframe.yaml", PUBLISHED)
+    shutil.copy(catalogue.PUBLISHED / "lexframe.yaml", folder)
     return folder
 
 
@@ -602,7 +604,7 @@ def run(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     entries = catalogue.load("claims")["claims"]
     write_json(folder / "published/claims.yaml", {"claims": {name: entries[name] for name in JUDGED}})
-    write_json(folder / "published/lexframe.yaml", PUBLISHED)
+    shutil.copy(catalogue.PUBLISHED / "lexframe.yaml", folder / "published")
     files = []
     for checkpoint, seed in (("tied-toy", 1), ("untied-toy", 2)):
         shard = folder / f"results/observations/lexframe/readings/{checkpoint}/shard_000.parquet"
@@ -725,7 +727,7 @@ def test_bad_input_is_one_line(run):
     command = ["judge", "lexframe_tied_logit_lens_worse", estimates, "--level", "desk", "--out", "out.json"]
     one_line(lensproof(*command, cwd=run), "tied-toy", "--tied or --untied")
     shard = "results/observations/lexframe/readings/tied-toy/shard_000.parquet"
-    one_line(lensproof("judge", "lexframe_order1_top1", shard, *command[3:], cwd=run), "the estimates lack")
+    one_line(lensproof("judge", "lexframe_order1_top1", shard, *command[3:], cwd=run), "has no column experiment")
     assert not (run / "out.json").exists()
     both = "lexframe_order1_top1,lexframe_order1_halves_order0_kl"
     two = ["judge", both, estimates, "--level", "desk", "--tied", "tied-toy"]
@@ -733,6 +735,135 @@ def test_bad_input_is_one_line(run):
         one_line(lensproof(*two, *where, cwd=run), "--out FILE", "--into FOLDER")
     assert not (run / "out.json").exists()
     assert not (run / "records").exists()
+
+
+def turn(case: dict, verdict: str, reason: str) -> None:
+    """Another verdict on a checkpoint, as its rule would say it."""
+    case |= {"verdict": verdict, "outcome": verdict, "reason": reason}
+    for part in case["parts"]:
+        part |= {"verdict": verdict, "reason": reason}
+
+
+def edited(change):
+    """A record by another hand."""
+
+    def edit(found):
+        change(found, found["checkpoints"][0])
+        return found
+
+    return edit
+
+
+SPOILED = {
+    "empty": lambda found: {},
+    "list": lambda found: [found],
+    "null": lambda found: None,
+    "another": lambda found: {**found, "claim": "lexframe_kl_falls_with_order"},
+    "verdict": edited(lambda found, case: case.update(verdict="perfect")),
+    "verdict of none": edited(lambda found, case: case.update(verdict="not run")),
+    "verdict turned": edited(lambda found, case: case.update(verdict="contradicted")),
+    "verdict and outcome turned": edited(
+        lambda found, case: case.update(verdict="contradicted", outcome="contradicted")
+    ),
+    "guard turned": edited(lambda found, case: case["guards"][0].update(passes=False)),
+    "no checkpoint": edited(lambda found, case: found.update(checkpoints=[])),
+    "a checkpoint twice": edited(lambda found, case: found["checkpoints"].append(case)),
+    "no reason": edited(lambda found, case: case.pop("reason")),
+    "no provenance": edited(lambda found, case: found.pop("provenance")),
+    "a key more": edited(lambda found, case: case.update(remark="fine")),
+    "point in words": edited(lambda found, case: case["estimate"].update(point="high")),
+    "interval turned": edited(lambda found, case: case["estimate"].update(lo=0.9, hi=0.1)),
+    "estimate a number": edited(lambda found, case: case.update(estimate=0.9)),
+    "layers in words": edited(lambda found, case: case.update(layers="all")),
+    "level": edited(lambda found, case: found.update(level="moon")),
+    "not expected": edited(lambda found, case: found.update(expected=not found["expected"])),
+    "rule": edited(lambda found, case: found["rule"]["data"].update(value=0.1)),
+    "published": edited(lambda found, case: found["published"][0]["values"][0].update(value=0.5)),
+}
+
+
+def copied(run: Path, folder: Path) -> Path:
+    """A run's records and table of claims, as results of a folder."""
+    shutil.copytree(run / "results/claims", folder / "results/claims")
+    shutil.copy(run / "results/claims.csv", folder / "results/claims.csv")
+    return folder
+
+
+@pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
+def test_a_record_by_another_hand_is_refused(run, tmp_path, monkeypatch, spoil):
+    """By every command that reads records, naming the file and how to have it again."""
+    monkeypatch.chdir(copied(run, tmp_path))
+    name, published = "lexframe_order1_top1", ["--published", str(run / "published")]
+    path = Path(f"results/claims/{name}.json")
+    write_json(path, spoil(read_json(path)))
+    others = [str(other) for other in Path("results/claims").glob("*.json")]
+    for command in (
+        ["claims"], ["claim", name], ["verify"], ["collect-claims", *others, "--level", "desk", "--out", "new.csv"]
+    ):  # fmt: skip
+        with pytest.raises(LensproofError) as caught:
+            cli.main([*command, *published], standalone_mode=False)
+        line = str(caught.value)
+        assert "\n" not in line
+        assert line.startswith(f"{path} is damaged (")
+        assert line.endswith(f"remove it and build it again with `snakemake --cores 2 {path}`")
+    assert not Path("new.csv").exists()
+
+
+@pytest.mark.parametrize("kind", ["unknown", "another's", "another level", "twice"])
+def test_records_that_are_not_of_the_table(run, tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(copied(run, tmp_path))
+    given, level = [Path("results/claims/lexframe_order1_top1.json")], "desk"
+    if kind in ("unknown", "another's"):
+        name = "lexframe_no_such_claim" if kind == "unknown" else "lexframe_kl_falls_with_order"
+        given = [given[0].rename(f"results/claims/{name}.json")]
+    elif kind == "another level":
+        level = "paper"
+    else:
+        Path("copy").mkdir()
+        given.append(Path(shutil.copy(given[0], "copy")))
+    with pytest.raises(LensproofError) as caught:
+        cli.main(["collect-claims", *map(str, given), "--level", level, "--out", "new.csv"], standalone_mode=False)
+    assert str(given[0]) in str(caught.value)
+    assert not Path("new.csv").exists()
+
+
+def changed(column, value):
+    return lambda table: table.assign(**{column: [value, *table[column].iloc[1:]]})
+
+
+TABLES = {
+    "a row less": lambda table: table[table["claim"] != "lexframe_table1_intervals"],
+    "a row twice": lambda table: pd.concat([table, table.iloc[[0]]]),
+    "no row": lambda table: table.iloc[:0],
+    "a claim of no paper": changed("claim", "lexframe_no_such_claim"),
+    "a verdict of none": changed("verdict", "perfect"),
+    "no verdict": changed("verdict", None),
+    "no level": changed("level", None),
+    "an estimate in words": changed("estimate", "high"),
+    "an interval turned": lambda table: changed("hi", 0.0)(changed("lo", 1.0)(table)),
+    "a column less": lambda table: table.drop(columns="verdict"),
+}
+
+
+@pytest.mark.parametrize("spoil", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("command", [["table", "lexframe", "text"], ["targets"]], ids=["table", "targets"])
+def test_a_table_of_claims_by_another_hand_is_refused(run, tmp_path, monkeypatch, command, spoil):
+    monkeypatch.chdir(copied(run, tmp_path))
+    cli.main([*command, "results/claims.csv", "--out", "whole.csv"], standalone_mode=False)
+    spoil(pd.read_csv("results/claims.csv", dtype=object)).to_csv("results/claims.csv", index=False)
+    with pytest.raises(LensproofError) as caught:
+        cli.main([*command, "results/claims.csv", "--out", "new.csv"], standalone_mode=False)
+    line = str(caught.value)
+    assert "\n" not in line
+    assert line.startswith("results/claims.csv ")
+    assert line.endswith("remove it and build it again with `snakemake --cores 2 results/claims.csv`")
+    assert not Path("new.csv").exists()
+
+
+def test_a_broken_catalogue_is_one_line_wherever_it_is_read(run, tmp_path):
+    folder = published_folder(tmp_path, paper=None)
+    for command in (["claims"], ["claim", "lexframe_c"], ["verify"]):
+        one_line(lensproof(*command, "--published", folder, cwd=run), "claims.lexframe_c.paper")
 
 
 def test_verify_names_each_claim_that_falls_short(run, tmp_path):
@@ -744,7 +875,7 @@ def test_verify_names_each_claim_that_falls_short(run, tmp_path):
         write_json(copy / "claims" / path.name, read_json(path))
     turned = copy / "claims/lexframe_order1_top1.json"
     found = read_json(turned)
-    found["checkpoints"][1] |= {"verdict": "inconclusive", "reason": "the interval does not decide"}
+    turn(found["checkpoints"][1], "inconclusive", "the interval does not decide")
     write_json(turned, found)
     (copy / "claims/lexframe_kl_falls_with_order.json").unlink()
     done = lensproof("verify", *GATED, "--results", copy, cwd=run)
@@ -758,7 +889,7 @@ def test_verify_names_each_claim_that_falls_short(run, tmp_path):
 def test_a_claim_testable_nowhere_falls_short(run, tmp_path):
     found = read_json(run / "results/claims/lexframe_order1_top1.json")
     for verdict in found["checkpoints"]:
-        verdict |= {"verdict": "not testable", "reason": "too few documents"}
+        turn(verdict, "not testable", "too few documents")
     for path in (run / "results/claims").glob("*.json"):
         write_json(tmp_path / "claims" / path.name, read_json(path))
     write_json(tmp_path / "claims/lexframe_order1_top1.json", found)

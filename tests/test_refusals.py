@@ -25,10 +25,19 @@ from lensproof.cli import cli
 from lensproof.config import Checkpoint
 from lensproof.errors import LensproofError
 from lensproof.experiments import prompt
-from lensproof.files import read_json, read_parquet, read_provenance, read_safetensors, write_parquet, write_safetensors
+from lensproof.files import (
+    read_json,
+    read_parquet,
+    read_provenance,
+    read_safetensors,
+    write_json,
+    write_parquet,
+    write_safetensors,
+)
 from lensproof.frames import flow, typical
 from lensproof.frames.basis import covectors
 from lensproof.lenses import jacobian, probe, tuned
+from lensproof.presets import mark
 from lensproof.statistics import readings
 
 LENGTH = 16
@@ -124,7 +133,9 @@ def readers(made, file):
 
 ENDS = {"table": ".csv", "figure": ".pdf", "judge": ".json", "calibrate": ".safetensors"}
 ENDS |= dict.fromkeys(("fit-jacobian", "fit-probe", "fit-tuned"), ".safetensors")
-READERS = tuple(readers(type("", (), {"__truediv__": lambda self, other: other})(), ""))
+READERS = tuple(readers(Path(), ""))
+ON_CHECKPOINT = tuple(name for name, arguments in readers(Path(), "").items() if "--checkpoint" in arguments)
+LOGIT = ("--lens", "logit", "The boat")
 
 
 @pytest.mark.parametrize("command", READERS)
@@ -143,18 +154,46 @@ def test_a_parquet_file_that_is_none_or_another(made, tmp_path, command, kind):
     assert str(file) in line or kind in ("other", "rows")
     if kind in SPOILED:
         assert "is damaged" in line
-        assert line.endswith(f"remove it and build it again with `snakemake --cores 2 {file}`")
+    if kind != "rows":
+        assert "snakemake" not in line
+        assert "remove" not in line
     assert not out.parent.exists()
 
 
-def test_a_csv_file_that_is_none(tmp_path):
-    file = tmp_path / "claims.csv"
-    for content in (b"", b'a,b\n"1,2\n', bytes(range(256))):
+def own(folder):
+    """The same folder, as results that a run left."""
+    write_json(folder / "preset.json", mark("desk"))
+    return folder
+
+
+@pytest.mark.parametrize("kind", [*SPOILED, "other", "absent"])
+@pytest.mark.parametrize("command", READERS)
+def test_what_a_rule_makes_is_removed_and_made_again(made, tmp_path, monkeypatch, command, kind):
+    """Only that: of a file that stands elsewhere nobody knows how to have it again."""
+    monkeypatch.chdir(tmp_path)
+    file = Path("results/given.parquet")
+    file.parent.mkdir()
+    if kind == "other":
+        write_parquet(file, pd.DataFrame({"a": [1, 2]}), {})
+    elif kind != "absent":
+        file.write_bytes(SPOILED[kind]((made / "trials.parquet").read_bytes()))
+    line = refused(command, *readers(made, file)[command], "--out", tmp_path / f"out{ENDS.get(command, '.parquet')}")
+    if kind == "absent":
+        assert line.endswith("does not exist: build it with `snakemake --cores 2 results/given.parquet`")
+    elif kind != "other":
+        assert line.endswith("remove it and build it again with `snakemake --cores 2 results/given.parquet`")
+
+
+@pytest.mark.parametrize("content", [b"", b'a,b\n"1,2\n', bytes(range(256)), b"root:x:0:0:root:/root:/bin/sh\n"])
+@pytest.mark.parametrize("command", [["table", "lexframe", "text"], ["targets"]])
+def test_a_csv_file_that_is_none(tmp_path, command, content):
+    for folder, removed in ((tmp_path, False), (own(tmp_path / "results"), True)):
+        file = folder / "claims.csv"
         file.write_bytes(content)
-        assert "remove it and build it again" in refused(
-            "table", "lexframe", "text", file, "--out", tmp_path / "out.csv"
-        )
-    assert [path.name for path in tmp_path.iterdir()] == ["claims.csv"]
+        line = refused(*command, file, "--out", tmp_path / "out.csv")
+        assert str(file) in line
+        assert ("remove it and build it again with `cd " in line) == ("remove" in line) == removed
+    assert not (tmp_path / "out.csv").exists()
 
 
 @pytest.mark.parametrize("content", ["", "this is no table", "s\th:m:s\n", "cpu_time\ts\tmax_rss\nx\ty\tz\n"])
@@ -162,7 +201,9 @@ def test_a_benchmark_that_is_none(tmp_path, content):
     file = tmp_path / "benchmark.tsv"
     file.write_text(content)
     command = ["timings", "--checkpoint", "toy", "--job", f"readings:2={file}", "--out", tmp_path / "out.parquet"]
-    assert f"{file} is no benchmark of Snakemake" in refused(*command)
+    line = refused(*command)
+    assert f"{file} is no benchmark of Snakemake" in line
+    assert "remove" not in line
     assert [path.name for path in tmp_path.iterdir()] == ["benchmark.tsv"]
 
 
@@ -205,7 +246,7 @@ LOADERS = {
 @pytest.mark.parametrize("artifact", LOADERS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_artifact_that_is_damaged(made, tmp_path, artifact, kind):
-    path, decoder = tmp_path / f"{artifact}.safetensors", load(made / "checkpoints/toy")
+    path, decoder = own(tmp_path / "results") / f"{artifact}.safetensors", load(made / "checkpoints/toy")
     shutil.copy(made / "artifacts/toy" / path.name, path)
     LOADERS[artifact](path, decoder)
     spoil(path, kind)
@@ -216,7 +257,8 @@ def test_an_artifact_that_is_damaged(made, tmp_path, artifact, kind):
     assert "\n" not in line
     # A layer less is a lens of another model, and a file without prompts is one of an earlier version.
     if (artifact, kind) not in (("jacobian_lens", "lacking"), ("jacobian_lens", "empty")):
-        assert line.endswith(f"remove it and build it again with `snakemake --cores 2 {path}`")
+        assert line.endswith(f"`cd {tmp_path} && snakemake --cores 2 results/{path.name}`")
+        assert "remove it and build it again with" in line
 
 
 @pytest.mark.parametrize(("lens", "artifact"), [("lexframe:1", "typical_attention"), ("jacobian", "jacobian_lens")])
@@ -250,12 +292,58 @@ def spoil_checkpoint(folder, kind):
 
 @pytest.mark.parametrize("kind", ["weights", "shapes", "config.json", "tokenizer.json", "checkpoint.json"])
 def test_a_checkpoint_that_is_damaged(made, tmp_path, kind):
-    shutil.copytree(made / "checkpoints", tmp_path / "checkpoints")
-    (tmp_path / "artifacts").symlink_to(made / "artifacts")
-    spoil_checkpoint(tmp_path / "checkpoints/toy", kind)
-    line = refused("read", "--checkpoint", "toy", "--lens", "jacobian", "--results", tmp_path, "The boat")
+    results = own(tmp_path / "results")
+    shutil.copytree(made / "checkpoints", results / "checkpoints")
+    (results / "artifacts").symlink_to(made / "artifacts")
+    spoil_checkpoint(results / "checkpoints/toy", kind)
+    line = refused("read", "--checkpoint", "toy", "--lens", "jacobian", "--results", results, "The boat")
     assert "is damaged" in line
-    assert "remove it and build it again with `snakemake --cores 2 " in line
+    again = "remove it and build it again with `"
+    assert f"{again}cd {tmp_path} && snakemake --cores 2 results/checkpoints/toy/checkpoint.json`" in line
+    line = refused("read", "--checkpoint", shutil.move(results / "checkpoints/toy", tmp_path / "mine"), *LOGIT)
+    assert "is damaged" in line
+    assert "remove" not in line
+
+
+MANIFESTS = {
+    "text": "{bad",
+    "nothing": "",
+    "list": "[]",
+    "without": '{"name": "toy"}',
+    "number": '{"sha256": 3}',
+    "short": '{"sha256": "abc"}',
+    "null": '{"sha256": null}',
+}
+
+
+@pytest.mark.parametrize("content", MANIFESTS.values(), ids=MANIFESTS)
+@pytest.mark.parametrize("command", [*ON_CHECKPOINT, "logit", "native", "lexframe:1", "jacobian"])
+def test_a_manifest_that_is_damaged(made, tmp_path, monkeypatch, command, content):
+    """Every command that runs a checkpoint refuses it before it runs anything."""
+    results = own(tmp_path / "results")
+    shutil.copytree(made / "checkpoints", results / "checkpoints")
+    (results / "checkpoints/toy/checkpoint.json").write_text(content)
+    (results / "checkpoints/toy/model.safetensors").unlink()  # nothing can be run
+    arguments = ["--lens", command, "--results", results, "--checkpoint", "toy", "The boat"]
+    if command in ON_CHECKPOINT:
+        arguments = readers(made, made / ("documents" if command == "sequences" else "sequences"))[command]
+        arguments = [results / "checkpoints/toy" if part == made / "checkpoints/toy" else part for part in arguments]
+        arguments += ["--out", tmp_path / f"out{ENDS.get(command, '.parquet')}"]
+    line = refused(command if command in ON_CHECKPOINT else "read", *arguments)
+    assert f"{results / 'checkpoints/toy/checkpoint.json'} is damaged" in line
+    assert line.endswith("results/checkpoints/toy/checkpoint.json`")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["results"]
+
+
+@pytest.mark.parametrize("command", ON_CHECKPOINT)
+def test_a_checkpoint_that_was_not_made_whole(made, tmp_path, command):
+    folder = shutil.copytree(made / "checkpoints/toy", tmp_path / "toy")
+    arguments = [folder if part == made / "checkpoints/toy" else part for part in readers(made, "a")[command]]
+    for name in ("checkpoint.json", "config.json"):
+        (folder / name).unlink()
+        line = refused(command, *arguments, "--out", tmp_path / f"out{ENDS.get(command, '.parquet')}")
+        assert str(folder) in line
+        assert "remove" not in line
 
 
 def test_what_was_made_for_another_tokenizer(made, tmp_path):

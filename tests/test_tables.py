@@ -19,7 +19,7 @@ from jsonschema import Draft202012Validator
 from lensproof.claims import catalogue
 from lensproof.claims.evidence import Quantity
 from lensproof.claims.models import claims
-from lensproof.claims.verdicts import evidence
+from lensproof.claims.verdicts import COLUMNS, evidence
 from lensproof.config import validated
 from lensproof.errors import LensproofError
 from lensproof.experiments import sensitivity as sensitivity_experiment
@@ -308,7 +308,7 @@ def claims_table() -> pd.DataFrame:
     """``results/claims.csv`` of one checkpoint with one claim judged, one not testable and the others not run."""
     rows = []
     for name in claims():
-        line = dict.fromkeys(("checkpoint", "published", "estimate", "lo", "hi", "n", "level", "reason"))
+        line = dict.fromkeys(COLUMNS)
         line |= {"claim": name, "statement": f"what {name} says", "level": "desk", "verdict": "not run"}
         if name == "lexframe_order1_halves_order0_kl":
             line |= {"checkpoint": "toy", "verdict": "reproduced", "estimate": 0.81, "lo": 0.8, "hi": 0.82, "n": 5}

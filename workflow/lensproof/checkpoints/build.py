@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from lensproof.checkpoints.fetch import verified
+from lensproof.checkpoints.manifest import MANIFEST
 from lensproof.checkpoints.scratch import install, scratch
 from lensproof.config import Checkpoint, HubSource, InitialSource, PathSource, RandomSource, WheelSource
 from lensproof.errors import LensproofError
 from lensproof.files import read_json, write_json
 from lensproof.provenance import record, sha256
-
-MANIFEST = "checkpoint.json"
-"""Written last: a folder that has it is whole."""
 
 _TAKEN = ("*.json", "*.safetensors", "*.model", "*.jinja", "merges.txt", "vocab.txt")
 _PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"}

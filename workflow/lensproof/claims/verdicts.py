@@ -76,7 +76,14 @@ def judge(name: str, claim: Claim, cases: Sequence[Evidence], level: Level) -> d
     """
     if not cases:
         raise LensproofError(f"no estimates to judge {name} on: give those of {claim.experiment}")
-    published = cases[0].published
+    return {
+        **about(name, claim, cases[0].published, level),
+        "checkpoints": [_verdict(claim, it, level) for it in cases],
+    }
+
+
+def about(name: str, claim: Claim, published: Mapping[str, Any], level: Level) -> dict[str, Any]:
+    """The part of a claim's record that no estimate can change; arguments as for :func:`judge`."""
     return {
         "claim": name,
         "paper": claim.paper,
@@ -88,7 +95,6 @@ def judge(name: str, claim: Claim, cases: Sequence[Evidence], level: Level) -> d
         "experiment": claim.experiment,
         "published": _published(claim, published),
         "rule": {"words": claim.rule.words(level), "data": claim.rule.model_dump(mode="json", exclude_none=True)},
-        "checkpoints": [_verdict(claim, case, level) for case in cases],
     }
 
 

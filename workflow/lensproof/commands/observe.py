@@ -42,10 +42,11 @@ def command(
 ) -> None:
     """Run EXPERIMENT on test sequences and write one row per trial."""
     from lensproof.checkpoints.load import load
+    from lensproof.checkpoints.manifest import MANIFEST, digest
     from lensproof.checkpoints.registry import section
     from lensproof.corpora import needs
     from lensproof.experiments.run import Run
-    from lensproof.files import absent, read_json, write_parquet
+    from lensproof.files import absent, write_parquet
     from lensproof.provenance import record
 
     module = options.observation(experiment)
@@ -58,7 +59,7 @@ def command(
         log.info("%s is made in %s, whatever --precision says", experiment, needed)
         precision = needed
     options.use_threads(threads)
-    manifest = checkpoint / "checkpoint.json"
+    manifest = checkpoint / MANIFEST
     run = Run(
         folder=checkpoint,
         sequences=needs.sequences_for(checkpoint, sequences),
@@ -67,7 +68,7 @@ def command(
         count=count,
         options=chosen,
         inputs={name: Path(file) for name, file in files.items()},
-        weights=read_json(manifest, "sha256")["sha256"],
+        weights=digest(checkpoint),
         seed=seed,
     )
     table = module.observe(run).assign(checkpoint=checkpoint.name, precision=precision, seed=seed)
