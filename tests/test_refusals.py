@@ -354,6 +354,198 @@ def test_what_was_made_for_another_tokenizer(made, tmp_path):
         assert "was made with another tokenizer" in line
 
 
+def cell(column, value):
+    """A change of one cell, the column as wide as it must be."""
+
+    def change(table):
+        table = table.astype({column: object})
+        table.iloc[3, table.columns.get_loc(column)] = value
+        return table.infer_objects()
+
+    return change
+
+
+def turned(table):
+    table.loc[3, ["lo", "hi"]] = [0.9, 0.1]
+    return table
+
+
+def undefined(table, measure):
+    table.loc[table["measure"] == measure, ["point", "lo", "hi"]] = float("nan")
+    return table
+
+
+ESTIMATES = {
+    "an interval turned": (turned, "the interval ends before it starts in row 3 ("),
+    "an endless number": (cell("point", float("inf")), "point is not finite in row 3 ("),
+    "an endless end": (cell("hi", float("inf")), "hi is not finite in row 3 ("),
+    "a number in words": (lambda table: table.astype({"point": str}), "point does not hold numbers"),
+    "ends in words": (lambda table: table.astype({"lo": str}), "lo does not hold numbers"),
+    "numbers true or false": (lambda table: table.assign(point=True), "point does not hold numbers"),
+    "half a document": (lambda table: table.assign(clusters=1.5), "clusters does not hold whole numbers"),
+    "half a layer": (lambda table: table.assign(layer=0.5), "layer does not hold whole numbers"),
+    "no count": (cell("n", None), "n is missing in row 3 ("),
+    "a method without a name": (cell("method", None), "method is missing in row 3 ("),
+    "methods by number": (lambda table: table.assign(method=1), "method does not hold text"),
+    "nothing defined": (lambda table: table.assign(point=float("nan")), "no number in it is defined"),
+    "a measure undefined": (lambda table: undefined(table, "kl"), "kl is defined at no layer"),
+    "no row": (lambda table: table.iloc[:0], "it has no row"),
+    "a column less": (lambda table: table.drop(columns="clusters"), "has no column clusters"),
+}
+USERS = {
+    "table": (["lexframe", "table1"], ".csv"),
+    "figure": (["lexframe", "fig4"], ".pdf"),
+    "judge": (["lexframe_order1_top1", "--level", "smoke"], ".json"),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), ESTIMATES.values(), ids=ESTIMATES)
+@pytest.mark.parametrize("command", USERS)
+def test_estimates_that_cannot_be(made, tmp_path, command, change, words):
+    file, (arguments, end) = tmp_path / "estimates.parquet", USERS[command]
+    write_parquet(file, change(read_parquet(made / "estimates.parquet")), {})
+    line = refused(command, *arguments, file, "--out", tmp_path / "made" / f"out{end}")
+    assert line.startswith(f"{file} ")
+    assert words in line
+    assert not (tmp_path / "made").exists()
+
+
+def test_single_estimates_may_be_undefined(made, tmp_path):
+    """A ratio whose denominator is nought, an interval of which resamples are not defined."""
+    table = read_parquet(made / "estimates.parquet")
+    table.loc[table["contrast"].notna(), ["point", "lo", "hi"]] = float("nan")
+    table.loc[3, ["lo", "hi"]] = float("nan")
+    write_parquet(tmp_path / "estimates.parquet", table, {})
+    for command, (arguments, end) in USERS.items():
+        lensproof(command, *arguments, tmp_path / "estimates.parquet", "--out", tmp_path / f"{command}{end}")
+
+
+# -- writing over what is read
+
+
+@pytest.fixture
+def mine(made, tmp_path):
+    """A copy of the results whose files may be written over."""
+    folder = shutil.copytree(made, tmp_path / "mine")
+    for name in ("claims.csv", "claims.md", "benchmark.parquet", "own.yaml", "lexframe_order1_top1.json"):
+        (folder / name).write_text("x\n")
+    return folder
+
+
+def overwriting(folder):
+    """What -> a command that would write over one of its inputs, and that input."""
+    toy, sequences = folder / "checkpoints/toy", folder / "sequences.parquet"
+    lens, fitted = (folder / f"artifacts/toy/{name}.safetensors" for name in ("jacobian_lens", "typical_attention"))
+    trials, documents = folder / "trials.parquet", folder / "documents.parquet"
+    claims, own_file = folder / "claims.csv", folder / "own.yaml"
+    on, source = ["--checkpoint", toy, "--sequences", sequences], {"kind": "path", "path": str(documents)}
+    corpus = json.dumps({"title": "t", "licence": "l", "format": "wikitext", "source": source,
+                         "split": {"calibration": 0.5, "lens": 0.2, "test": 0.3}})  # fmt: skip
+    checkpoint = {"title": "t", "licence": "l", "layers": 4, "tied": True}
+    copied = json.dumps({**checkpoint, "source": {"kind": "path", "path": str(toy)}})
+    initial = json.dumps({**checkpoint, "source": {"kind": "initial", "of": "toy"}})
+    held = folder / "lexframe_order1_top1.json"
+    commands = {
+        "estimate": (["estimate", "readings", trials, "--out", trials], trials),
+        "observe": (["observe", "planes", *on, "--count", 1, "--out", sequences], sequences),
+        "observe, an input": (
+            ["observe", "directions", *on, "--count", 1, "--input", f"a={trials}", "--out", trials], trials
+        ),
+        "readings": (
+            ["readings", *on, "--typical", fitted, "--lens", lens, "--count", 1, "--out", sequences], sequences
+        ),
+        "calibrate, weights": (
+            ["calibrate", *on, "--count", 2, "--out", toy / "model.safetensors"], toy / "model.safetensors"
+        ),
+        "fit-jacobian, weights": (
+            ["fit-jacobian", *on, "--count", 1, "--out", toy / "model.safetensors"], toy / "model.safetensors"
+        ),
+        "sequences": (
+            ["sequences", "--checkpoint", toy, "--corpus", trials, "--length", 16, "--out", trials], trials
+        ),
+        "merge-jacobian": (["merge-jacobian", lens, "--out", lens], lens),
+        "merge-tuned": (["merge-tuned", lens, "--out", lens], lens),
+        "judge": (["judge", "lexframe_order1_top1", held, "--level", "smoke", "--out", held], held),
+        "judge, into": (["judge", "lexframe_order1_top1", held, "--level", "smoke", "--into", folder], held),
+        "collect-claims": (["collect-claims", claims, "--level", "smoke", "--out", claims], claims),
+        "table": (["table", "lexframe", "text", claims, "--out", claims], claims),
+        "table, beside": (["table", "lexframe", "text", claims, "--out", folder / "claims.md"], claims),
+        "figure, beside": (
+            ["figure", "lexframe", "fig4", folder / "claims.md", "--out", folder / "claims.pdf"], folder / "claims.md"
+        ),
+        "targets": (["targets", claims, "--out", claims], claims),
+        "targets, beside": (["targets", claims, "--out", folder / "claims.md"], claims),
+        "timings": (
+            ["timings", "--checkpoint", "toy", "--job", f"a:1={folder}/benchmark.parquet",
+             "--out", folder / "benchmark.parquet"], folder / "benchmark.parquet"
+        ),
+        "corpus": (["corpus", "lee", "--spec", corpus, "--out", documents], documents),
+        "corpus, a file": (["corpus", "lee", "--spec", corpus, "--file", trials, "--out", trials], trials),
+        "fetch": (["fetch", "lee", "--configfile", own_file, "--out", own_file], own_file),
+        "fit-probe, weights": (
+            ["fit-probe", *on, "--count", 2, "--labels", 4, "--out", toy / "model.safetensors"],
+            toy / "model.safetensors",
+        ),
+        "fit-tuned, weights": (
+            ["fit-tuned", *on, "--layers", "0", "--tokens", 32, "--out", toy / "model.safetensors"],
+            toy / "model.safetensors",
+        ),
+        "read, beside weights": (
+            ["read", "A", "--lens", "logit", "--checkpoint", toy, "--out", toy / "a.png"], toy / "model.safetensors"
+        ),
+        "checkpoint": (["checkpoint", "toy", "--spec", copied, "--out", toy], toy / "model.safetensors"),
+        "checkpoint, base": (
+            ["checkpoint", "toy", "--spec", initial, "--base", toy, "--out", toy], toy / "model.safetensors"
+        ),
+        "checkpoint, a file": (
+            ["checkpoint", "toy", "--spec", initial, "--file", toy / "config.json", "--out", toy], toy / "config.json"
+        ),
+    }  # fmt: skip
+    return commands
+
+
+@pytest.mark.parametrize("way", ["plainly", "by another path", "by a link"])
+@pytest.mark.parametrize("what", overwriting(Path()))
+def test_what_is_read_is_not_written_over(mine, tmp_path, way, what):
+    command, file = overwriting(mine)[what]
+    if way != "plainly":
+        other = tmp_path / "link" if way == "by a link" else mine / ".." / "mine"
+        if way == "by a link":
+            other.symlink_to(mine)
+        at = len(command) - 1
+        command[at] = other / command[at].relative_to(mine)
+    before, files = file.read_bytes(), sorted(mine.rglob("*"))
+    line = refused(*command)
+    assert "which is read: write elsewhere" in line
+    assert file.read_bytes() == before
+    assert sorted(mine.rglob("*")) == files
+
+
+def test_every_command_that_writes_is_tried(mine):
+    """But the one that reads no file."""
+    tried = {command[0] for command, _ in overwriting(mine).values()} | {"schema"}
+    writers = {
+        name
+        for name in cli.list_commands(None)
+        if {"out", "into"} & {option.name for option in cli.get_command(None, name).params}
+    }
+    assert tried == writers
+
+
+def test_a_lens_may_stand_beside_its_other_format(mine):
+    lens = mine / "artifacts/toy/jacobian_lens.safetensors"
+    lensproof("merge-jacobian", lens, "--out", lens.with_suffix(".pt"))
+    assert lens.with_suffix(".pt").is_file()
+
+
+@pytest.mark.parametrize("log", ["estimates.parquet", "a.txt", "log"])
+def test_a_log_is_written_over_nothing_else(mine, log):
+    files = {path: path.read_bytes() for path in mine.iterdir() if path.is_file()}
+    line = refused("--log", mine / log, "estimate", "readings", mine / log, "--out", mine / "out.parquet")
+    assert line.endswith("a log's name must end in .log")
+    assert {path: path.read_bytes() for path in mine.iterdir() if path.is_file()} == files
+
+
 # -- options that cannot be meant
 
 PLANES = {"sequences": 1, "shard": 1, "layers": "all", "tokens": 3}

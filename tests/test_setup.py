@@ -281,8 +281,22 @@ def test_unknown_size_is_one_line_before_any_work(project: Project, size: str) -
 
 
 @pytest.mark.parametrize(
+    "cores", ["0", "00", "-1", "x", "", " ", "2.5", "1 2", "1e3", "all all", "ALL", "1#", "²", "$$"]
+)
+@pytest.mark.parametrize("command", ["reproduce", "report", "test-peer", "bench"])
+def test_a_number_of_cores_that_cannot_be_is_one_line_before_any_work(
+    project: Project, command: str, cores: str
+) -> None:
+    output = project.run("make", command, f"CORES={cores}", status=2)
+    assert len(output.splitlines()) == 1
+    assert ": it may be a whole number from 1 on, or all." in output
+    assert not (project.folder / ".venv").exists()
+
+
+@pytest.mark.parametrize(
     ("arguments", "expected"),
     [
+        (["CORES=10"], ["--config", "preset=desk", "--cores", "10", "--"]),
         # The default too is named, so that results of another preset are replaced without a question.
         ([], ["--config", "preset=desk", "--cores", "all", "--"]),
         (["SIZE=desk", "CORES=1"], ["--config", "preset=desk", "--cores", "1", "--"]),

@@ -96,9 +96,7 @@ def spare(written: Iterable[Path], given: Mapping[str, Any]) -> None:
                 raise LensproofError(f"{path} would be written over {other}, which is read: write elsewhere")
         for folder in folders.intersection(place.parents):
             if (folder / "config.json").is_file():
-                raise LensproofError(
-                    f"{path} would stand inside the checkpoint {folder}, which is read: write elsewhere"
-                )
+                raise LensproofError(f"{path} would stand in the checkpoint {folder}, which is read: write elsewhere")
 
 
 def spare_source(written: Path, source: object) -> None:
