@@ -20,6 +20,7 @@ include: "workflow/rules/readings.smk"
 include: "workflow/rules/observations.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/claims.smk"
+include: "workflow/rules/lineage.smk"
 
 
 rule all:

@@ -60,10 +60,14 @@ def test_what_no_rule_makes_has_no_command(tmp_path, monkeypatch, path):
 
 
 @pytest.mark.parametrize("content", ["", "small", "[]", "{}", '{"preset": 3}'])
-def test_a_mark_that_cannot_be_read_marks_nothing(tmp_path, content):
+def test_a_mark_that_cannot_be_read_does_not_turn_the_guard_off(tmp_path, content):
+    assert refusal("desk", results=tmp_path) is None
     (tmp_path / "preset.json").write_text(content)
     assert made(tmp_path) == {}
-    assert refusal("desk", results=tmp_path) is None
+    line = refusal("desk", ["verify"], results=tmp_path)
+    assert "\n" not in line
+    assert f"{tmp_path / 'preset.json'} cannot be read" in line
+    assert "`snakemake --cores 2 --config preset=desk -- verify`" in line
 
 
 def test_another_presets_results_are_not_replaced_unasked(small):

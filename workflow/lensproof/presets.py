@@ -90,12 +90,18 @@ def refusal(asked: str, targets: Sequence[str] = (), results: str | Path = RESUL
     Returns:
         One line that says how to go on with that preset, and how to replace it; None where nothing is in the way.
     """
-    there = made(results).get("preset", asked)
-    if there == asked:
+    there = made(results).get("preset")
+    marked = (Path(results) / NAME).exists()
+    if there == asked or not marked:
         return None
     replace = " ".join([f"snakemake --cores 2 --config preset={asked}", *(["--", *targets] if targets else [])])
+    here = f"`{replace}` or `make reproduce{'' if asked == DEFAULT else f' SIZE={asked}'}`"
+    if there is None:
+        return (
+            f"{Path(results) / NAME} cannot be read, so that nobody knows which preset {results}/ is of, and none was "
+            f"named. To make it {asked}'s: {here}; to go on with another one, name that"
+        )
     return (
         f"{results}/ holds results of the preset {there}, and no preset was named. To go on with it: "
-        f"`{command(*targets, preset=there, results=results)}`; to replace it by {asked}: `{replace}` or "
-        f"`make reproduce{'' if asked == DEFAULT else f' SIZE={asked}'}`"
+        f"`{command(*targets, preset=there, results=results)}`; to replace it by {asked}: {here}"
     )

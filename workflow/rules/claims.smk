@@ -8,14 +8,16 @@ TIED = " ".join(
 
 # Claims that need the same estimates are judged by one job: starting one takes longer than judging.
 for experiments, judged in catalogue.alike(CLAIMS).items():
+    kind = "_".join(experiment.split("/")[1] for experiment in experiments)
 
     rule:
         name:
-            f"judge_{'_'.join(experiment.split('/')[1] for experiment in experiments)}"
+            f"judge_{kind}"
         input:
-            expand(
+            # The claims' own first, then those that their rules and guards need.
+            estimates=expand(
                 "results/estimates/{experiment}/{checkpoint}.parquet",
-                experiment=experiments,  # the claims' own first, then those that their rules and guards need
+                experiment=experiments,
                 checkpoint=settings.checkpoints,
             ),
             claims="paper/published/claims.yaml",
@@ -23,21 +25,16 @@ for experiments, judged in catalogue.alike(CLAIMS).items():
         output:
             expand("results/claims/{claim}.json", claim=judged),
         log:
-            f"results/logs/claims/{'_'.join(experiment.split('/')[1] for experiment in experiments)}.log",
+            f"results/logs/claims/{kind}.log",
         conda:
             "../../envs/lensproof.yaml"
         params:
             code=code_hash("judge"),
             claims=",".join(judged),
-            estimates=expand(
-                "results/estimates/{experiment}/{checkpoint}.parquet",
-                experiment=experiments,
-                checkpoint=settings.checkpoints,
-            ),
             level=settings.level,
             tied=TIED,
         shell:
-            "lensproof --log {log} judge {params.claims} {params.estimates} --level {params.level} {params.tied} "
+            "lensproof --log {log} judge {params.claims} {input.estimates} --level {params.level} {params.tied} "
             "--into results/claims"
 
 
