@@ -107,6 +107,43 @@ def test_a_mistake_is_one_line_that_names_the_key(config, key, value, message):
     assert "\n" not in str(error.value)
 
 
+SHARDED = [
+    "readings",
+    *(
+        f"experiments.{name}"
+        for name, field in Experiments.model_fields.items()
+        if {"sequences", "shard"} <= set(field.annotation.model_fields) and name != "planes"  # one sequence
+    ),
+]
+TOO_MANY = [
+    *(
+        (f"{section}.sequences", number)
+        for section in SHARDED
+        for number in (2001, 10**6, {"default": 1, "gemma3-270m": 10**9})
+    ),
+    ("jacobian_lens.prompts", 2001),
+    ("jacobian_lens.prompts", 10**9),
+]
+
+
+@pytest.mark.parametrize(("key", "number"), TOO_MANY, ids=str)
+def test_more_shards_than_have_a_name_are_refused(config, key, number):
+    """Not by the workflow, with a line for each."""
+    section, _, last = key.rpartition(".")
+    with pytest.raises(LensproofError, match=rf"^config: {section}: {last} is \d+, more than 1000 shards of 2: lower"):
+        validated(change(change(config, f"{section}.shard", 2), key, number))
+
+
+def test_as_many_shards_as_have_a_name(config):
+    assert validated(change(config, "readings.sequences", 2000)).sequences("gemma3-270m") == 2000
+
+
+@pytest.mark.parametrize("number", [0, 101, 10**6])
+def test_a_number_of_calibration_texts_that_cannot_be(config, number):
+    with pytest.raises(LensproofError, match=r"experiments\.stand_ins\.calibrations: should be"):
+        validated(change(config, "experiments.stand_ins.calibrations", number))
+
+
 @pytest.mark.parametrize("experiment", Experiments.model_fields)
 def test_layers_out_of_order_are_refused_in_every_experiment(config, experiment):
     with pytest.raises(LensproofError, match="rising and distinct"):

@@ -137,6 +137,16 @@ class Registry(Strict):
     corpora: dict[str, Corpus]
 
 
+SHARDS = 1000
+"""As many have names of three digits."""
+
+
+def _in_shards(key: str, number: int | Mapping[str, int], size: int) -> None:
+    most = number if isinstance(number, int) else max(number.values())
+    if most > SHARDS * size:
+        raise ValueError(f"{key} is {most}, more than {SHARDS} shards of {size}: lower {key} or raise shard")
+
+
 class Calibration(Strict):
     """Typical attention (LexFrame section 3.3)."""
 
@@ -150,6 +160,11 @@ class JacobianLens(Strict):
     shard: Positive = Field(description="prompts per shard; a killed run loses at most one shard")
     skip: Annotated[int, Field(ge=0)] = Field(description="positions left out at the start of a prompt")
     cotangents: Positive = Field(description="output dimensions differentiated at once (memory against speed)")
+
+    @model_validator(mode="after")
+    def _named_shards(self) -> JacobianLens:
+        _in_shards("prompts", self.prompts, self.shard)
+        return self
 
 
 def _rising_orders(orders: list[int]) -> list[int]:
@@ -223,6 +238,7 @@ class Sampled(Strict):
     @model_validator(mode="after")
     def _default(self) -> Sampled:
         _with_default("sequences", self.sequences)
+        _in_shards("sequences", self.sequences, self.shard)
         return self
 
 
@@ -321,7 +337,7 @@ class StandIns(Sampled):
 
     positions: Positive = Field(description="states per sequence whose directions are compared")
     labels: Positive = Field(description="vocabulary labels, spread over the frequency ranking")
-    calibrations: Positive = Field(description="disjoint calibration texts")
+    calibrations: Annotated[int, Field(ge=1, le=100)] = Field(description="disjoint calibration texts, a job for each")
 
 
 class Training(Sampled):
