@@ -19,7 +19,7 @@ from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
 from synthetic import observations, paper_like
 
-from lensproof.claims import catalogue
+from lensproof.claims import catalogue, pages
 from lensproof.claims.entry import chain, entry
 from lensproof.claims.evidence import Evidence, Quantity, layer_words, number
 from lensproof.claims.guards import check
@@ -682,7 +682,7 @@ def test_the_table_has_a_row_for_each_claim_and_checkpoint(run, root):
 
 
 def test_claims_shows_each_on_one_line(run):
-    done = lensproof("claims", cwd=run)
+    done = lensproof("claims", cwd=run, COLUMNS="300")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) <= len(CLAIMS) + 6
@@ -691,7 +691,31 @@ def test_claims_shows_each_on_one_line(run):
     for name in CLAIMS:
         assert sum(line.split(maxsplit=1)[:1] == [name] for line in lines) == 1
     assert "not run" in next(line for line in lines if "lexframe_table1_intervals" in line)
-    assert lensproof("claims", "--paper", "lexframe", cwd=run).stdout == done.stdout
+    assert lensproof("claims", "--paper", "lexframe", cwd=run, COLUMNS="300").stdout == done.stdout
+
+
+@pytest.mark.parametrize("checkpoints", [1, 2, 9])
+@pytest.mark.parametrize("columns", [None, 60, 120, 300])
+def test_claims_keep_to_the_width(run, tmp_path, monkeypatch, capsys, columns, checkpoints):
+    """Of the terminal, or 120 where there is none; what has no room is left out or folded, never cut off."""
+    monkeypatch.chdir(copied(run, tmp_path))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns:
+        monkeypatch.setenv("COLUMNS", str(columns))
+    for path in Path("results/claims").glob("*.json"):
+        found = read_json(path)
+        case = found["checkpoints"][0]
+        found["checkpoints"] = [{**case, "checkpoint": f"checkpoint-{at}"} for at in range(checkpoints)]
+        write_json(path, found)
+    cli.main(["claims"], standalone_mode=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= (columns or 120)
+    if (columns or 120) >= 65 + 27 * checkpoints:
+        line = next(line for line in lines if line.split()[:1] == ["lexframe_kl_falls_with_order"])
+        assert re.findall(r"reproduced +-0\.\d+", line) == [re.search(r"reproduced +-0\.\d+", line)[0]] * checkpoints
+    together = "".join("".join(line.split()[:1]) for line in lines)
+    assert checkpoints > 2 or all(name in together for name in CLAIMS)
+    assert "…" not in "".join(lines)
 
 
 def test_claim_shows_a_page(run):
@@ -884,6 +908,54 @@ def test_verify_names_each_claim_that_falls_short(run, tmp_path):
         f"lexframe_kl_falls_with_order: not run; build it with `{SMALL} claim_lexframe_kl_falls_with_order`",
         "lexframe_order1_top1: inconclusive on untied-toy; the interval does not decide",
     ]
+
+
+@pytest.mark.parametrize(
+    ("expected", "words"),
+    [
+        ([], "level desk expects no claim"),
+        (["lexframe_order1_top1"], "level desk: the one claim expected to hold does"),
+        (["lexframe_order1_top1", "lexframe_kl_falls_with_order"], "level desk: all 2 claims expected to hold do"),
+    ],
+    ids=["none", "one", "two"],
+)
+def test_verify_says_how_many_claims_hold(run, tmp_path, monkeypatch, capsys, expected, words):
+    monkeypatch.chdir(copied(run, tmp_path))
+    entries = read_json(run / "published/claims.yaml")["claims"]
+    for name, claim in entries.items():
+        path = Path(f"results/claims/{name}.json")
+        claim["expected"] = ["desk"] if name in expected else []
+        if path.exists():
+            write_json(path, {**read_json(path), "expected": name in expected})
+    write_json("published/claims.yaml", {"claims": entries})
+    shutil.copy(catalogue.PUBLISHED / "lexframe.yaml", "published")
+    cli.main(["verify", *GATED], standalone_mode=False)
+    assert capsys.readouterr().out == f"preset small, {words}\n"
+
+
+def test_verify_refuses_verdicts_of_several_levels(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(copied(run, tmp_path))
+    path = Path("results/claims/lexframe_order1_top1.json")
+    found = read_json(path)
+    at = {"level": "smoke", "expected": "smoke" in CLAIMS[found["claim"]].expected}
+    write_json(path, {**found, **at})
+    with pytest.raises(LensproofError, match=r"several levels \(desk, smoke\): run `snakemake --cores 2 claims`"):
+        cli.main(["verify", "--published", str(run / "published")], standalone_mode=False)
+
+
+def test_layers_are_named_by_their_number():
+    """One layer is a layer, several are layers, none is nothing."""
+
+    def shown(estimate, layers):
+        return pages.evidence_cells(estimate, layers, [])[0].splitlines()[1:]
+
+    about = {"point": 0.5, "lo": 0.4, "hi": 0.6, "n": 9, "clusters": 3, "layers": 1, "layer": None}
+    assert shown(about, []) == []
+    assert shown(about, [12]) == shown({**about, "layer": 12}, []) == ["layer 12"]
+    assert shown({**about, "layers": 2}, [3, 15]) == ["layers 3, 15"]
+    assert shown({**about, "layers": 29}, list(range(1, 30))) == ["layers 1 to 29"]
+    assert shown({**about, "layers": 29}, []) == ["over 29 layers"]
+    assert shown(None, []) == []
 
 
 def test_a_claim_testable_nowhere_falls_short(run, tmp_path):

@@ -546,6 +546,12 @@ def test_a_log_is_written_over_nothing_else(mine, log):
     assert {path: path.read_bytes() for path in mine.iterdir() if path.is_file()} == files
 
 
+def test_observations_without_a_trial(made, tmp_path):
+    write_parquet(tmp_path / "trials.parquet", read_parquet(made / "trials.parquet").iloc[:0], {})
+    line = refused("estimate", "readings", tmp_path / "trials.parquet", "--out", tmp_path / "out.parquet")
+    assert line == "the observations hold no trial: give others, or build them again"
+
+
 # -- options that cannot be meant
 
 PLANES = {"sequences": 1, "shard": 1, "layers": "all", "tokens": 3}

@@ -25,6 +25,9 @@ def command(results: Path, published: Path) -> None:
     if not any(judged.values()):
         build = command_line("claims", results=results)
         raise LensproofError(f"no claim has been judged under {results}: run `{build}`")
+    if len(levels := {item["level"]: None for item in judged.values() if item}) > 1:
+        build = command_line("claims", results=results)
+        raise LensproofError(f"{results} holds verdicts of several levels ({', '.join(levels)}): run `{build}`")
     expected = {name: claim.expected for name, claim in claims(published).items()}
     lines = list(shortfalls(judged, expected))
     for line in lines:
@@ -33,6 +36,7 @@ def command(results: Path, published: Path) -> None:
         sys.exit(1)
     first = next(item for item in judged.values() if item)
     level, preset = first["level"], preset_of(first)
-    held = sum(level in levels for levels in expected.values())
+    held = sum(level in at for at in expected.values())
     run = f"preset {preset}, level {level}" if preset else f"level {level}"
-    click.echo(f"{run}: all {held} claims expected to hold do" if held else f"{run} expects no claim")
+    said = "the one claim expected to hold does" if held == 1 else f"all {held} claims expected to hold do"
+    click.echo(f"{run}: {said}" if held else f"{run} expects no claim")

@@ -96,7 +96,9 @@ class Sample:
         if missing:
             raise LensproofError(f"the observations lack {', '.join(missing)}: build them again with this version")
         checkpoints = sorted(set(observations["checkpoint"]))
-        if len(checkpoints) != 1:
+        if not checkpoints:
+            raise LensproofError("the observations hold no trial: give others, or build them again")
+        if len(checkpoints) > 1:
             raise LensproofError(
                 f"observations of one checkpoint are needed, not of {len(checkpoints)} ({', '.join(checkpoints)})"
             )
