@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from models import tokens
@@ -108,7 +109,13 @@ def test_a_mistake_on_the_command_line_leaves_nothing(results, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_an_artifact_that_is_not_built_says_how_to_build_it(results, tmp_path):
-    (tmp_path / "checkpoints").symlink_to(results / "checkpoints")
-    with pytest.raises(LensproofError, match="build it with `snakemake --cores 2"):
-        read(PROMPT, "toy", "lexframe:1", "all", tmp_path, "cpu")
+def test_an_artifact_that_is_not_built_says_how_to_build_it(results, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder, words in (
+        ("results", "build it with `snakemake --cores 2 results/artifacts/toy/typical_attention.safetensors`"),
+        ("elsewhere", "say with --results where it was built"),
+    ):
+        Path(folder).mkdir()
+        Path(folder, "checkpoints").symlink_to(results / "checkpoints")
+        with pytest.raises(LensproofError, match=f"{folder}/artifacts/toy/typical_attention.safetensors: {words}"):
+            read(PROMPT, "toy", "lexframe:1", "all", Path(folder), "cpu")

@@ -70,7 +70,7 @@ def verified(path: str | Path, digest: str) -> Path:
     except OSError as error:
         raise LensproofError(f"cannot read {path} ({error.strerror}): get it with `lensproof fetch`") from error
     if found != digest:
-        raise damaged(path, f"its sha256 is {found}, but the registry says {digest}")
+        raise damaged(path, f"it has the sha256 {found}, but the registry says {digest}")
     return Path(path)
 
 

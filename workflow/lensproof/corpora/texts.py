@@ -79,7 +79,7 @@ def _checked(read: Callable[[list[Path]], Iterator[str]], paths: list[Path]) -> 
         for text in read(paths):
             yield text.strip()
     except (OSError, EOFError, ValueError, KeyError, SyntaxError) as error:
-        raise damaged(paths[0], error) from error
+        raise damaged(", ".join(map(str, paths)), f"it cannot be read: {error}", paths[0]) from error
 
 
 def _lines(paths: list[Path]) -> Iterator[str]:
