@@ -192,6 +192,27 @@ def test_readings_take_one_number_for_all_or_numbers_by_checkpoint(config, numbe
     assert validated(change(config, "readings.sequences", number)).sequences("gemma3-270m") == 4
 
 
+@pytest.mark.parametrize(
+    ("chosen", "depth", "layers"),
+    [({"every": 2}, 4, [0, 2]), ({"every": 2, "last": True}, 4, [0, 2, 4]), ({"every": 3, "last": True}, 4, [0, 3, 4]),
+     ({"every": 9, "last": True}, 4, [0, 4]), ({"every": 2, "last": False}, 5, [0, 2, 4]), ("all", 2, [0, 1, 2])],
+)  # fmt: skip
+def test_layers_by_steps_and_the_last(chosen, depth, layers):
+    assert chosen_layers(chosen, depth) == layers
+
+
+@pytest.mark.parametrize("section", ["readings", *(f"experiments.{name}" for name in Experiments.model_fields)])
+def test_the_last_layer_can_be_asked_for_wherever_layers_are(config, section):
+    given = validated(change(config, f"{section}.layers", {"every": 6, "last": "true"})).model_dump()
+    for key in section.split("."):
+        given = given[key]
+    assert given["layers"] == {"every": 6, "last": True}
+    with pytest.raises(LensproofError, match=rf"{section}\.layers\.last: should be a valid boolean"):
+        validated(change(config, f"{section}.layers", {"every": 6, "last": "most"}))
+    with pytest.raises(LensproofError, match="names no layer between"):
+        validated(change(config, f"{section}.layers", {"every": 40, "last": True}))
+
+
 def test_layers_are_taken_rising_and_once():
     assert chosen_layers([3, 1, 3], 4) == [1, 3]
 

@@ -200,20 +200,26 @@ def _rising(layers: list[int], other: str) -> list[int]:
 
 
 class Every(Strict):
-    """Layers 0, n, 2n, ... below L."""
+    """Layers 0, n, 2n, ... below L, and L itself where ``last`` says so."""
 
     every: Positive
+    last: bool = Field(default=False, description="the last layer, L, too")
 
 
 def _of_layers(chosen: str | Every | list[int]) -> str | Every | list[int]:
     return _rising(chosen, "`all` or `{every: n}`") if isinstance(chosen, list) else chosen
 
 
+LAYERS = "`all`, `{every: n}` (layers 0, n, 2n, ... below L; `{every: n, last: true}`: and L) or layers"
 Layers = Annotated[Literal["all"] | Every | list[Annotated[int, Field(ge=0)]], AfterValidator(_of_layers)]
 
 
 def chosen_layers(chosen: str | Every | Mapping[str, int] | list[int], depth: int) -> list[int]:
-    """``all`` (0 .. L), ``{every: n}`` (0, n, 2n, ... below L), or the layers themselves, rising and each once.
+    """Layers by what is said of them, rising and each once.
+
+    Args:
+        chosen: ``all`` (0 .. L), ``{every: n}`` (0, n, 2n, ... below L; with ``last: true`` also L), or layers.
+        depth: L.
 
     Raises:
         LensproofError: a layer that a model of ``depth`` blocks does not have.
@@ -221,7 +227,8 @@ def chosen_layers(chosen: str | Every | Mapping[str, int] | list[int], depth: in
     if chosen == "all":
         return list(range(depth + 1))
     if isinstance(chosen, Every | Mapping):
-        return list(range(0, depth, chosen.every if isinstance(chosen, Every) else chosen["every"]))
+        steps = Every.model_validate(chosen)
+        return [*range(0, depth, steps.every), *([depth] if steps.last else [])]
     for layer in chosen:
         if not 0 <= layer <= depth:
             raise LensproofError(f"layer {layer} is out of range: the model has layers 0 to {depth}")
@@ -233,7 +240,7 @@ class Sampled(Strict):
 
     sequences: ByCheckpoint = Field(description="test sequences; or by checkpoint, `default` standing for the others")
     shard: Positive = Field(description="sequences per shard; a killed run loses at most one shard")
-    layers: Layers = Field(description="`all`, `{every: n}` (layers 0, n, 2n, ... below L) or layers")
+    layers: Layers = Field(description=LAYERS)
 
     @model_validator(mode="after")
     def _default(self) -> Sampled:
@@ -387,7 +394,7 @@ def _text(text: str) -> str:
 class Examples(Strict):
     """Table 9: prefixes, read at some layers."""
 
-    layers: Layers = Field(description="`all`, `{every: n}` (layers 0, n, 2n, ... below L) or layers")
+    layers: Layers = Field(description=LAYERS)
     orders: Orders = Field(description="orders of the reference frames")
     prefixes: list[Annotated[str, AfterValidator(_text)]] = Field(
         min_length=1, description="texts whose next token is read"
@@ -409,7 +416,7 @@ class Sensitivity(Strict):
     """Open points decided otherwise, on a few states; calibrated anew once, so all sequences are one shard."""
 
     sequences: Annotated[int, Field(ge=4)] = Field(description="test sequences")
-    layers: Layers = Field(description="`all`, `{every: n}` (layers 0, n, 2n, ... below L) or layers")
+    layers: Layers = Field(description=LAYERS)
     positions: Positive = Field(description="states per sequence whose directions are compared")
     labels: Positive = Field(description="vocabulary labels, spread over the frequency ranking")
     pairs: Positive = Field(description="pairs of states per layer, over all sequences")

@@ -22,7 +22,7 @@ for name, experiments in FIGURES.items():
             pdf=f"results/figures/lexframe/{name}.pdf",
             svg=report(
                 f"results/figures/lexframe/{name}.svg",
-                caption=f"../report/lexframe_{name}.rst",
+                caption="../report/item.rst",
                 category="Lexical Reference Frames",
                 labels={"item": figures.title(name), "kind": "figure"},
             ),
@@ -51,7 +51,7 @@ for name, experiments in TABLES.items():
         output:
             csv=report(
                 f"results/tables/lexframe/{name}.csv",
-                caption=f"../report/lexframe_{name}.rst",
+                caption="../report/item.rst",
                 category="Lexical Reference Frames",
                 labels={"item": figures.title(name), "kind": "table"},
             ),

@@ -34,7 +34,8 @@ def command(paper: str, name: str, estimates: tuple[Path, ...], title: tuple[str
     table = join({str(path): read(path) for path in estimates})
     with style.styled():
         style.save(module.draw(table, titles(title)), out)
-    write_text(out.with_suffix(".md"), captions.of_figure(name, module.CAPTION, table, titles(title)))
+    words = getattr(module, "words", None)
+    write_text(out.with_suffix(".md"), captions.of_figure(name, module.CAPTION, table, titles(title), words))
     inputs = options.named(estimates)
     made = record("figure", inputs, modules=(module.__name__,), figure=f"{paper}/{name}")
     write_json(provenance_path(out), made)

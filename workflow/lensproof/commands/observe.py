@@ -72,7 +72,7 @@ def command(
         seed=seed,
     )
     table = module.observe(run).assign(checkpoint=checkpoint.name, precision=precision, seed=seed)
-    table = table.assign(batch_size=table.get("batch_size", 1))
+    table = table.assign(batch_size=table.get("batch_size", 1), depth=run.decoder.depth)
     text = [name for name in table if table[name].dtype == object or str(table[name].dtype) in ("str", "string")]
     table = table.astype(dict.fromkeys(text, "category"))
     stated = {"experiment": experiment, "first": first, "count": count, "seed": seed, "options": dict(run.options)}

@@ -74,10 +74,12 @@ METHODS: dict[str, dict[str, Any]] = {
     "fixed_direction_ceiling": {"color": "#555555", "linestyle": SPARSE},
     "mean_direction": {"color": "#9a9a9a", "linestyle": SPARSE},
     "random_direction": {"color": "#4d4d4d", "linestyle": DOTS},
-    "leading_over_width": {"color": "#cfcfcf", "linestyle": SOLID, "linewidth": 3.5},
+    "leading_over_width": {"color": "#8a8a8a", "linestyle": SOLID},
 }
+FONT = "DejaVu Sans"
+"""Comes with matplotlib, so every machine draws the same."""
 RC = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so every machine draws the same
+    "font.family": FONT,
     "font.size": 8,
     "axes.titlesize": 8.5,
     "axes.labelsize": 8,

@@ -14,6 +14,7 @@ import pandas as pd
 
 from lensproof.errors import LensproofError
 from lensproof.statistics.methods import MODEL
+from lensproof.statistics.sample import depth_of
 from lensproof.statistics.table import COLUMNS, TYPES, Row, of_all
 
 NEEDED = ("checkpoint", "document", "prefix", "method", "layer", "rank", "token", "probability")
@@ -39,8 +40,8 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     missing = [column for column in NEEDED if column not in observations.columns]
     if missing or observations.empty:
         raise LensproofError(f"the observations lack {', '.join(missing) or 'trials'}: build them again")
-    about = {"resamples": resamples, "level": level, "seed": seed, "experiment": "examples"}
-    table = pd.DataFrame([{**_EMPTY, **about, **row} for row in _rows(observations)])
+    about = {"resamples": resamples, "level": level, "seed": seed, "depth": depth_of(observations)}
+    table = pd.DataFrame([{**_EMPTY, "experiment": "examples", **about, **row} for row in _rows(observations)])
     table = table.assign(lo=table["point"], hi=table["point"])
     return table[[*COLUMNS, *SAID]].astype({**TYPES, "rank": "Int16", "token": "str", "prefix": "str"})
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from lensproof.errors import LensproofError
 from lensproof.statistics.bootstrap import resampling_weights
-from lensproof.statistics.methods import in_order
+from lensproof.statistics.methods import MODEL, in_order
 
 FACTORS = ("checkpoint", "document", "layer", "method")
 """Columns that observations of every experiment have."""
@@ -39,6 +39,13 @@ def join(shards: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
                     "give each shard once"
                 )
     return pd.concat(shards.values(), ignore_index=True)
+
+
+def depth_of(observations: pd.DataFrame) -> int | None:
+    """L, the number of the model's last layer: as the trials say, or where the model itself was read; else unknown."""
+    own = observations["layer"][observations["method"] == MODEL]
+    said = observations["depth"].dropna() if "depth" in observations else own
+    return int(said.max()) if len(said) else None
 
 
 class ByLayer(NamedTuple):
@@ -75,6 +82,8 @@ class Sample:
     resamples: int
     level: float
     seed: int
+    depth: int | None = None
+    """L, where the observations tell it."""
 
     @classmethod
     def of(
@@ -106,7 +115,7 @@ class Sample:
         if len(documents) < 2:
             raise LensproofError(f"{checkpoints[0]}: observations of at least 2 documents are needed: raise sequences")
         weights = resampling_weights(len(documents), resamples, seed)
-        return cls(str(checkpoints[0]), documents, weights, resamples, level, seed)
+        return cls(str(checkpoints[0]), documents, weights, resamples, level, seed, depth_of(observations))
 
     def document(self, observations: pd.DataFrame) -> np.ndarray:
         """(trials,) running number 0 .. D-1 of each trial's document."""

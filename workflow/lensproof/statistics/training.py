@@ -42,20 +42,19 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
 
 
 def _rows(sample: Sample, observations: pd.DataFrame, series: list[str]) -> Iterator[Row]:
-    depth = int(observations["depth"].max())
     for measure, column, unit in (("kl", "kl", "nats"), ("top1", "agrees", "share")):
         found = {
             name: means(sample, observations[observations["setting"] == name], column) for name in series
         }  # fmt: skip
         for name, values in found.items():
-            yield from contrasted(sample, measure, unit, values, depth=depth, setting=name)
-        yield from _roles(sample, measure, unit, [found[name] for name in series], depth)
+            yield from contrasted(sample, measure, unit, values, depth=sample.depth, setting=name)
+        yield from _roles(sample, measure, unit, [found[name] for name in series])
 
 
-def _roles(sample: Sample, measure: str, unit: str, found: list[dict[str, ByLayer]], depth: int) -> Iterator[Row]:
+def _roles(sample: Sample, measure: str, unit: str, found: list[dict[str, ByLayer]]) -> Iterator[Row]:
     """What a claim asks of a series without knowing its checkpoints' names."""
     for method in found[-1]:
-        middles = [between(values[method], depth) for values in found if method in values]
+        middles = [between(values[method], sample.depth) for values in found if method in values]
         if len(middles) < len(found) or not middles[0].layers or len({middle.layers for middle in middles}) > 1:
             continue
         first, *later = (middle.mean() for middle in middles)
