@@ -63,6 +63,11 @@ def change(config, key, value):
         ("readings.orders", [2, 1], "readings.orders: orders must be rising"),
         ("calibration.sequences", "many", "calibration.sequences"),
         ("calibration.sequences", 1, "calibration.sequences"),
+        (
+            "calibration.sequences",
+            15,
+            "hold less than 2 sequences of .*long .1024 tokens. .* at least 16",
+        ),
         ("bootstrap.level", 95, "bootstrap.level"),
         ("checkpoints", ["gpt-5"], "checkpoints names 'gpt-5', which is not in the registry"),
         ("corpus", "pile", "corpus names 'pile'"),

@@ -137,6 +137,8 @@ class Registry(Strict):
     corpora: dict[str, Corpus]
 
 
+FEWEST = 2
+"""Sequences that typical attention can be calibrated on: each half is predicted from the other."""
 SHARDS = 1000
 """As many have names of three digits."""
 
@@ -150,7 +152,7 @@ def _in_shards(key: str, number: int | Mapping[str, int], size: int) -> None:
 class Calibration(Strict):
     """Typical attention (LexFrame section 3.3)."""
 
-    sequences: Annotated[int, Field(ge=2)] = Field(description="token sequences to calibrate on")
+    sequences: Annotated[int, Field(ge=FEWEST)] = Field(description="token sequences to calibrate on")
 
 
 class JacobianLens(Strict):
@@ -515,6 +517,12 @@ class Config(Strict):
                 f"experiments.long_context.long ({long} tokens) must be a multiple of sequence_length "
                 f"({self.sequence_length}): change one; neither may be longer than the checkpoints take or than "
                 "the documents of the corpus are"
+            )
+        if self.calibration_sequences(long) < FEWEST:
+            least = -(-FEWEST * long // self.sequence_length)
+            raise ValueError(
+                f"calibration.sequences ({self.calibration.sequences}) hold less than {FEWEST} sequences of "
+                f"experiments.long_context.long ({long} tokens) to calibrate on: raise it to at least {least}"
             )
         for name, checkpoint in self.registry.checkpoints.items():
             if isinstance(checkpoint.source, InitialSource):
