@@ -18,6 +18,14 @@ presets := desk $(sort $(patsubst workflow/presets/%.yaml,%,$(wildcard workflow/
 ifneq ($(words $(SIZE)) $(filter $(presets),$(SIZE)),1 $(SIZE))
 $(error there is no preset $(SIZE): SIZE is one of $(presets))
 endif
+# Of a whole number from 1 on nothing is left without its digits, and something without its noughts.
+rest := $(subst 0,,$(subst 1,,$(subst 2,,$(subst 3,,$(subst 4,,$(CORES))))))
+rest := $(subst 5,,$(subst 6,,$(subst 7,,$(subst 8,,$(subst 9,,$(rest))))))
+ifneq ($(CORES),all)
+ifneq ([$(rest)]$(if $(subst 0,,$(CORES)),,none),[])
+$(error CORES is "$(CORES)": it may be a whole number from 1 on, or all)
+endif
+endif
 # Named even where it is the default: results of another preset are then replaced without a question.
 preset := $(if $(filter-out desk,$(SIZE)),--configfile workflow/presets/$(SIZE).yaml,--config preset=desk)
 snakemake := sh workflow/alone.sh $(preset)

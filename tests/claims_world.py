@@ -38,7 +38,15 @@ def row(measure="kl", method="lexframe_1", point=0.0, half=0.0, **more) -> dict[
     """A row of estimates around ``point``."""
     names = {"checkpoint": "toy", "experiment": "readings", "reference": None, "contrast": None, "setting": None}
     sample = {"n": 640, "clusters": 64, "layers": 7, "resamples": 1000, "level": 0.95, "seed": 0, "unit": "nats"}
-    ends = {"lo": point - half, "hi": point + half, "numerator": math.nan, "layer": None, "over": "1, 2, ..., 7"}
+    sample["summary"] = "layer_mean" if more.get("layer") is None else "layer"
+    ends = {
+        "lo": point - half,
+        "hi": point + half,
+        "numerator": math.nan,
+        "layer": None,
+        "over": "1, 2, ..., 7",
+        "depth": None,
+    }
     return {**names, **sample, **ends, "measure": measure, "method": method, "point": point, **more}
 
 

@@ -72,7 +72,7 @@ def availability(checkpoint: str = "toy", splits: int = 3, instances: int = 30, 
         for number in range(instances)
     ]  # fmt: skip
     return pd.DataFrame(rows).assign(
-        checkpoint=checkpoint, records="language", precision="float32", batch_size=1, seed=0
+        checkpoint=checkpoint, records="language", depth=DEPTH, precision="float32", batch_size=1, seed=0
     )
 
 
@@ -88,5 +88,6 @@ def worked_example(checkpoint: str = "toy", shown: tuple[int, ...] = (7, 8, 9)) 
             for place, token in enumerate((first, "\n", " 漢"), 1) if layer in shown else ():
                 rows.append({**about, "place": place, "token": token, "rank": place - 1, "probability": 0.5 / place})
     return pd.DataFrame(rows).assign(
-        checkpoint=checkpoint, records="language", vocabulary=VOCABULARY, precision="float32", batch_size=1, seed=0
-    )
+        checkpoint=checkpoint, records="language", vocabulary=VOCABULARY, depth=DEPTH, precision="float32",
+        batch_size=1, seed=0,
+    )  # fmt: skip

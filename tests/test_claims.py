@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
 from synthetic import observations, paper_like
 
-from lensproof.claims import catalogue
+from lensproof.claims import catalogue, pages
 from lensproof.claims.entry import chain, entry
 from lensproof.claims.evidence import Evidence, Quantity, layer_words, number
 from lensproof.claims.guards import check
@@ -26,6 +27,7 @@ from lensproof.claims.models import claims, schema
 from lensproof.claims.published import values
 from lensproof.claims.rules import Rule
 from lensproof.claims.verdicts import COLUMNS, evidence, judge, published_words
+from lensproof.cli import cli
 from lensproof.errors import LensproofError
 from lensproof.files import read_json, write_json, write_parquet
 from lensproof.provenance import record
@@ -530,7 +532,7 @@ GOOD = {
 def published_folder(folder: Path, name="lexframe_c", **changes) -> Path:
     """A folder of published values with one claim."""
     write_json(folder / "claims.yaml", {"claims": {name: {**GOOD, **changes}}})
-    write_json(folder / "lexframe.yaml", PUBLISHED)
+    shutil.copy(catalogue.PUBLISHED / "lexframe.yaml", folder)
     return folder
 
 
@@ -623,7 +625,7 @@ def run(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     entries = catalogue.load("claims")["claims"]
     write_json(folder / "published/claims.yaml", {"claims": {name: entries[name] for name in JUDGED}})
-    write_json(folder / "published/lexframe.yaml", PUBLISHED)
+    shutil.copy(catalogue.PUBLISHED / "lexframe.yaml", folder / "published")
     files = []
     for checkpoint, seed in (("tied-toy", 1), ("untied-toy", 2)):
         shard = folder / f"results/observations/lexframe/readings/{checkpoint}/shard_000.parquet"
@@ -701,7 +703,7 @@ def test_the_table_has_a_row_for_each_claim_and_checkpoint(run, root):
 
 
 def test_claims_shows_each_on_one_line(run):
-    done = lensproof("claims", cwd=run)
+    done = lensproof("claims", cwd=run, COLUMNS="300")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) <= len(CLAIMS) + 6
@@ -710,8 +712,32 @@ def test_claims_shows_each_on_one_line(run):
     for name in CLAIMS:
         assert sum(line.split(maxsplit=1)[:1] == [name] for line in lines) == 1
     assert "not run" in next(line for line in lines if "lexframe_table1_intervals" in line)
-    own = lensproof("claims", "--paper", "lexframe", cwd=run).stdout.splitlines()
+    own = lensproof("claims", "--paper", "lexframe", cwd=run, COLUMNS="300").stdout.splitlines()
     assert [line.split()[0] for line in own if "_" in line] == [name for name in CLAIMS if name.startswith("lexframe")]
+
+
+@pytest.mark.parametrize("checkpoints", [1, 2, 9])
+@pytest.mark.parametrize("columns", [None, 60, 120, 300])
+def test_claims_keep_to_the_width(run, tmp_path, monkeypatch, capsys, columns, checkpoints):
+    """Of the terminal, or 120 where there is none; what has no room is left out or folded, never cut off."""
+    monkeypatch.chdir(copied(run, tmp_path))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns:
+        monkeypatch.setenv("COLUMNS", str(columns))
+    for path in Path("results/claims").glob("*.json"):
+        found = read_json(path)
+        case = found["checkpoints"][0]
+        found["checkpoints"] = [{**case, "checkpoint": f"checkpoint-{at}"} for at in range(checkpoints)]
+        write_json(path, found)
+    cli.main(["claims"], standalone_mode=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= (columns or 120)
+    if (columns or 120) >= 65 + 27 * checkpoints:
+        line = next(line for line in lines if line.split()[:1] == ["lexframe_kl_falls_with_order"])
+        assert re.findall(r"reproduced +-0\.\d+", line) == [re.search(r"reproduced +-0\.\d+", line)[0]] * checkpoints
+    together = "".join("".join(line.split()[:1]) for line in lines)
+    assert checkpoints > 2 or all(name in together for name in CLAIMS)
+    assert "…" not in "".join(lines)
 
 
 def test_claim_shows_a_page(run):
@@ -747,7 +773,7 @@ def test_bad_input_is_one_line(run):
     command = ["judge", "lexframe_tied_logit_lens_worse", estimates, "--level", "desk", "--out", "out.json"]
     one_line(lensproof(*command, cwd=run), "tied-toy", "--tied or --untied")
     shard = "results/observations/lexframe/readings/tied-toy/shard_000.parquet"
-    one_line(lensproof("judge", "lexframe_order1_top1", shard, *command[3:], cwd=run), "the estimates lack")
+    one_line(lensproof("judge", "lexframe_order1_top1", shard, *command[3:], cwd=run), "has no column experiment")
     assert not (run / "out.json").exists()
     both = "lexframe_order1_top1,lexframe_order1_halves_order0_kl"
     two = ["judge", both, estimates, "--level", "desk", "--tied", "tied-toy"]
@@ -755,6 +781,137 @@ def test_bad_input_is_one_line(run):
         one_line(lensproof(*two, *where, cwd=run), "--out FILE", "--into FOLDER")
     assert not (run / "out.json").exists()
     assert not (run / "records").exists()
+
+
+def turn(case: dict, verdict: str, reason: str) -> None:
+    """Another verdict on a checkpoint, as its rule would say it."""
+    case |= {"verdict": verdict, "outcome": verdict, "reason": reason}
+    for part in case["parts"]:
+        part |= {"verdict": verdict, "reason": reason}
+
+
+def edited(change):
+    """A record by another hand."""
+
+    def edit(found):
+        change(found, found["checkpoints"][0])
+        return found
+
+    return edit
+
+
+SPOILED = {
+    "empty": lambda found: {},
+    "list": lambda found: [found],
+    "null": lambda found: None,
+    "another": lambda found: {**found, "claim": "lexframe_kl_falls_with_order"},
+    "verdict": edited(lambda found, case: case.update(verdict="perfect")),
+    "verdict of none": edited(lambda found, case: case.update(verdict="not run")),
+    "verdict turned": edited(lambda found, case: case.update(verdict="contradicted")),
+    "verdict and outcome turned": edited(
+        lambda found, case: case.update(verdict="contradicted", outcome="contradicted")
+    ),
+    "guard turned": edited(lambda found, case: case["guards"][0].update(passes=False)),
+    "no checkpoint": edited(lambda found, case: found.update(checkpoints=[])),
+    "a checkpoint twice": edited(lambda found, case: found["checkpoints"].append(case)),
+    "no reason": edited(lambda found, case: case.pop("reason")),
+    "no provenance": edited(lambda found, case: found.pop("provenance")),
+    "a key more": edited(lambda found, case: case.update(remark="fine")),
+    "point in words": edited(lambda found, case: case["estimate"].update(point="high")),
+    "interval turned": edited(lambda found, case: case["estimate"].update(lo=0.9, hi=0.1)),
+    "estimate a number": edited(lambda found, case: case.update(estimate=0.9)),
+    "layers in words": edited(lambda found, case: case.update(layers="all")),
+    "level": edited(lambda found, case: found.update(level="moon")),
+    "not expected": edited(lambda found, case: case.update(expected=not case["expected"])),
+    "level of a checkpoint": edited(lambda found, case: case.update(level="smoke")),
+    "across": edited(lambda found, case: found.update(across="every")),
+    "rule": edited(lambda found, case: found["rule"]["data"].update(value=0.1)),
+    "published": edited(lambda found, case: found["published"][0]["values"][0].update(value=0.5)),
+}
+
+
+def copied(run: Path, folder: Path) -> Path:
+    """A run's records and table of claims, as results of a folder."""
+    shutil.copytree(run / "results/claims", folder / "results/claims")
+    shutil.copy(run / "results/claims.csv", folder / "results/claims.csv")
+    return folder
+
+
+@pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
+def test_a_record_by_another_hand_is_refused(run, tmp_path, monkeypatch, spoil):
+    """By every command that reads records, naming the file and how to have it again."""
+    monkeypatch.chdir(copied(run, tmp_path))
+    name, published = "lexframe_order1_top1", ["--published", str(run / "published")]
+    path = Path(f"results/claims/{name}.json")
+    write_json(path, spoil(read_json(path)))
+    others = [str(other) for other in Path("results/claims").glob("*.json")]
+    for command in (
+        ["claims"], ["claim", name], ["verify"], ["collect-claims", *others, "--level", "desk", "--out", "new.csv"]
+    ):  # fmt: skip
+        with pytest.raises(LensproofError) as caught:
+            cli.main([*command, *published], standalone_mode=False)
+        line = str(caught.value)
+        assert "\n" not in line
+        assert line.startswith(f"{path} is damaged (")
+        assert line.endswith(f"remove it and build it again with `snakemake --cores 2 {path}`")
+    assert not Path("new.csv").exists()
+
+
+@pytest.mark.parametrize("kind", ["unknown", "another's", "another level", "twice"])
+def test_records_that_are_not_of_the_table(run, tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(copied(run, tmp_path))
+    given, level = [Path("results/claims/lexframe_order1_top1.json")], "desk"
+    if kind in ("unknown", "another's"):
+        name = "lexframe_no_such_claim" if kind == "unknown" else "lexframe_kl_falls_with_order"
+        given = [given[0].rename(f"results/claims/{name}.json")]
+    elif kind == "another level":
+        level = "paper"
+    else:
+        Path("copy").mkdir()
+        given.append(Path(shutil.copy(given[0], "copy")))
+    with pytest.raises(LensproofError) as caught:
+        cli.main(["collect-claims", *map(str, given), "--level", level, "--out", "new.csv"], standalone_mode=False)
+    assert str(given[0]) in str(caught.value)
+    assert not Path("new.csv").exists()
+
+
+def changed(column, value):
+    return lambda table: table.assign(**{column: [value, *table[column].iloc[1:]]})
+
+
+TABLES = {
+    "a row less": lambda table: table[table["claim"] != "lexframe_table1_intervals"],
+    "a row twice": lambda table: pd.concat([table, table.iloc[[0]]]),
+    "no row": lambda table: table.iloc[:0],
+    "a claim of no paper": changed("claim", "lexframe_no_such_claim"),
+    "a verdict of none": changed("verdict", "perfect"),
+    "no verdict": changed("verdict", None),
+    "no level": changed("level", None),
+    "an estimate in words": changed("estimate", "high"),
+    "an interval turned": lambda table: changed("hi", 0.0)(changed("lo", 1.0)(table)),
+    "a column less": lambda table: table.drop(columns="verdict"),
+}
+
+
+@pytest.mark.parametrize("spoil", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("command", [["table", "lexframe", "text"], ["targets", "lexframe"]], ids=["table", "targets"])
+def test_a_table_of_claims_by_another_hand_is_refused(run, tmp_path, monkeypatch, command, spoil):
+    monkeypatch.chdir(copied(run, tmp_path))
+    cli.main([*command, "results/claims.csv", "--out", "whole.csv"], standalone_mode=False)
+    spoil(pd.read_csv("results/claims.csv", dtype=object)).to_csv("results/claims.csv", index=False)
+    with pytest.raises(LensproofError) as caught:
+        cli.main([*command, "results/claims.csv", "--out", "new.csv"], standalone_mode=False)
+    line = str(caught.value)
+    assert "\n" not in line
+    assert line.startswith("results/claims.csv ")
+    assert line.endswith("remove it and build it again with `snakemake --cores 2 results/claims.csv`")
+    assert not Path("new.csv").exists()
+
+
+def test_a_broken_catalogue_is_one_line_wherever_it_is_read(run, tmp_path):
+    folder = published_folder(tmp_path, paper=None)
+    for command in (["claims"], ["claim", "lexframe_c"], ["verify"]):
+        one_line(lensproof(*command, "--published", folder, cwd=run), "claims.lexframe_c.paper")
 
 
 def test_verify_names_each_claim_that_falls_short(run, tmp_path):
@@ -766,7 +923,7 @@ def test_verify_names_each_claim_that_falls_short(run, tmp_path):
         write_json(copy / "claims" / path.name, read_json(path))
     turned = copy / "claims/lexframe_order1_top1.json"
     found = read_json(turned)
-    found["checkpoints"][1] |= {"verdict": "inconclusive", "reason": "the interval does not decide"}
+    turn(found["checkpoints"][1], "inconclusive", "the interval does not decide")
     write_json(turned, found)
     (copy / "claims/lexframe_kl_falls_with_order.json").unlink()
     done = lensproof("verify", *GATED, "--results", copy, cwd=run)
@@ -777,10 +934,61 @@ def test_verify_names_each_claim_that_falls_short(run, tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("expected", "words"),
+    [
+        ([], "level desk expects no claim"),
+        (["lexframe_order1_top1"], "level desk: the one claim expected to hold does"),
+        (["lexframe_order1_top1", "lexframe_kl_falls_with_order"], "level desk: all 2 claims expected to hold do"),
+    ],
+    ids=["none", "one", "two"],
+)
+def test_verify_says_how_many_claims_hold(run, tmp_path, monkeypatch, capsys, expected, words):
+    monkeypatch.chdir(copied(run, tmp_path))
+    entries = read_json(run / "published/claims.yaml")["claims"]
+    for name, claim in entries.items():
+        path = Path(f"results/claims/{name}.json")
+        claim["expected"] = ["desk"] if name in expected else []
+        if path.exists():
+            found = read_json(path)
+            for case in found["checkpoints"]:
+                case["expected"] = name in expected
+            write_json(path, found)
+    write_json("published/claims.yaml", {"claims": entries})
+    shutil.copy(catalogue.PUBLISHED / "lexframe.yaml", "published")
+    cli.main(["verify", *GATED], standalone_mode=False)
+    assert capsys.readouterr().out == f"preset small, {words}\n"
+
+
+def test_verify_refuses_verdicts_of_several_levels(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(copied(run, tmp_path))
+    path = Path("results/claims/lexframe_order1_top1.json")
+    found = read_json(path)
+    at = {"level": "smoke", "expected": "smoke" in CLAIMS[found["claim"]].expected}
+    write_json(path, {**found, "level": "smoke", "checkpoints": [{**case, **at} for case in found["checkpoints"]]})
+    with pytest.raises(LensproofError, match=r"several levels \(desk, smoke\): run `snakemake --cores 2 claims`"):
+        cli.main(["verify", "--published", str(run / "published")], standalone_mode=False)
+
+
+def test_layers_are_named_by_their_number():
+    """One layer is a layer, several are layers, none is nothing."""
+
+    def shown(estimate, layers):
+        return pages.evidence_cells(estimate, layers, [])[0].splitlines()[1:]
+
+    about = {"point": 0.5, "lo": 0.4, "hi": 0.6, "n": 9, "clusters": 3, "layers": 1, "layer": None}
+    assert shown(about, []) == []
+    assert shown(about, [12]) == shown({**about, "layer": 12}, []) == ["layer 12"]
+    assert shown({**about, "layers": 2}, [3, 15]) == ["layers 3, 15"]
+    assert shown({**about, "layers": 29}, list(range(1, 30))) == ["layers 1 to 29"]
+    assert shown({**about, "layers": 29}, []) == ["over 29 layers"]
+    assert shown(None, []) == []
+
+
 def test_a_claim_testable_nowhere_falls_short(run, tmp_path):
     found = read_json(run / "results/claims/lexframe_order1_top1.json")
     for verdict in found["checkpoints"]:
-        verdict |= {"verdict": "not testable", "reason": "too few documents"}
+        turn(verdict, "not testable", "too few documents")
     for path in (run / "results/claims").glob("*.json"):
         write_json(tmp_path / "claims" / path.name, read_json(path))
     write_json(tmp_path / "claims/lexframe_order1_top1.json", found)

@@ -16,9 +16,10 @@ from lensproof.claims import catalogue
 from lensproof.claims.evidence import Evidence
 from lensproof.claims.guards import check
 from lensproof.claims.models import Guards, claims
-from lensproof.claims.records import shortfalls
+from lensproof.claims.records import reader, shortfalls
 from lensproof.claims.verdicts import csv_rows, judge
-from lensproof.files import write_json, write_parquet
+from lensproof.errors import LensproofError
+from lensproof.files import read_json, write_json, write_parquet
 
 PUBLISHED = catalogue.load("gathered")
 CLAIMS = claims()
@@ -250,14 +251,15 @@ def test_the_commands_know_planted_checkpoints(tmp_path):
 # -- claims across checkpoints
 
 
-def across(claim: str, points: dict[str, tuple[float, float]], planted=()):
+def across(claim: str, points: dict[str, tuple[float, float]], planted=(), whole: bool = False):
     """Verdicts of a claim on checkpoints: name -> latent demand and the operator alone, all arms answered alike."""
     arms = [line for name in ("flexible", "control", "supplied") for line in arm(name, 0.9)]
     cases = [
         case(*arms, gap("flexible", "supplied", latent), gap("supplied", "control", operator), checkpoint=name)
         for name, (latent, operator) in points.items()
     ]
-    return judge(claim, CLAIMS[claim], cases, "desk", planted)["checkpoints"]
+    record = judge(claim, CLAIMS[claim], cases, "desk", planted)
+    return record if whole else record["checkpoints"]
 
 
 EVERY, SOME = "gathered_latent_demand_positive_on_four", "gathered_operator_only_sign_unstable"
@@ -282,6 +284,50 @@ def test_checkpoints_share_the_verdict_and_keep_what_their_own_rule_says(claim, 
     if claim == SOME and verdict == "reproduced":
         assert [case["outcome"] for case in found] == ["contradicted", "reproduced"]
         assert "it holds on 1 of 2 (a, b); here " in found[0]["reason"]
+
+
+POINTS = {"a": (0.05, 0.05), "b": (0.05, -0.05), "gather": (0.3, 0.01), "gate": (-0.3, 0)}
+
+
+@pytest.fixture
+def held(tmp_path):
+    """What writes a claim's record on checkpoints that share verdicts, as the command does, after a change."""
+
+    def write(claim, change=lambda record, case: None, points=POINTS):
+        record = across(claim, points, planted=["gather", "gate"], whole=True)
+        for case_ in record["checkpoints"]:
+            case_ |= {"preset": "small", "entry": "from estimates", "inputs": []}
+        change(record, record["checkpoints"][0])
+        write_json(tmp_path / f"{claim}.json", {**record, "provenance": {}})
+        return tmp_path / f"{claim}.json"
+
+    return write
+
+
+@pytest.mark.parametrize("points", [POINTS, dict(list(POINTS.items())[:1]), {"gate": (0.0, 0.0), "a": (0.005, 0.0)}])
+@pytest.mark.parametrize("claim", [EVERY, SOME, "gathered_latent_demand_flexible_minus_supplied"])
+def test_a_record_of_several_levels_and_shared_verdicts_is_read_back(held, claim, points):
+    path = held(claim, points=points)
+    assert reader()(path) == read_json(path)
+
+
+TURNED = {
+    "a shared verdict": (lambda record, case: case.update(verdict="inconclusive"), "its rule and guards say"),
+    "its own verdict in place of the shared one": (
+        lambda record, case: case.update(verdict=case["outcome"]), "its rule and guards say reproduced"
+    ),
+    "no claim across checkpoints": (lambda record, case: record.update(across=None), "its across is not what"),
+    "a claim on every checkpoint": (lambda record, case: record.update(across="every"), "its across is not what"),
+    "a level": (lambda record, case: case.update(level="smoke"), "the level on a is smoke, the run's is desk"),
+    "what is expected": (lambda record, case: case.update(expected=not case["expected"]), "what is expected on a is"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "words"), TURNED.values(), ids=TURNED)
+def test_a_record_of_shared_verdicts_by_another_hand_is_refused(held, change, words):
+    with pytest.raises(LensproofError, match="is damaged, or not what is needed here") as caught:
+        reader()(held(SOME, change))
+    assert words in str(caught.value)
 
 
 def test_checkpoints_that_cannot_be_tested_are_left_out():

@@ -63,6 +63,11 @@ def change(config, key, value):
         ("readings.orders", [2, 1], "readings.orders: orders must be rising"),
         ("calibration.sequences", "many", "calibration.sequences"),
         ("calibration.sequences", 1, "calibration.sequences"),
+        (
+            "calibration.sequences",
+            15,
+            "hold less than 2 sequences of .*long .1024 tokens. .* at least 16",
+        ),
         ("bootstrap.level", 95, "bootstrap.level"),
         ("checkpoints", ["gpt-5"], "checkpoints names 'gpt-5', which is not in the registry"),
         ("corpus", "pile", "corpus names 'pile'"),
@@ -125,6 +130,45 @@ def test_a_mistake_is_one_line_that_names_the_key(config, key, value, message):
     with pytest.raises(LensproofError, match=message) as error:
         validated(change(config, key, value))
     assert "\n" not in str(error.value)
+
+
+SHARDED = [
+    "readings",
+    *(
+        f"experiments.{name}"
+        for name, field in Experiments.model_fields.items()
+        if {"sequences", "shard"} <= set(field.annotation.model_fields) and name != "planes"  # one sequence
+    ),
+]
+TOO_MANY = [
+    *(
+        (f"{section}.sequences", number)
+        for section in SHARDED
+        for number in (2001, 10**6, {"default": 1, "gemma3-270m": 10**9})
+    ),
+    ("jacobian_lens.prompts", 2001),
+    ("jacobian_lens.prompts", 10**9),
+    *(("gathered.instances", {"language": 4, "tracking": number}) for number in (2001, 10**9)),
+    *(("gathered.lens.prompts", number) for number in (2001, 10**9)),
+]
+
+
+@pytest.mark.parametrize(("key", "number"), TOO_MANY, ids=str)
+def test_more_shards_than_have_a_name_are_refused(config, key, number):
+    """Not by the workflow, with a line for each."""
+    section, _, last = key.rpartition(".")
+    with pytest.raises(LensproofError, match=rf"^config: {section}: {last} is \d+, more than 1000 shards of 2: lower"):
+        validated(change(change(config, f"{section}.shard", 2), key, number))
+
+
+def test_as_many_shards_as_have_a_name(config):
+    assert validated(change(config, "readings.sequences", 2000)).sequences("gemma3-270m") == 2000
+
+
+@pytest.mark.parametrize("number", [0, 101, 10**6])
+def test_a_number_of_calibration_texts_that_cannot_be(config, number):
+    with pytest.raises(LensproofError, match=r"experiments\.stand_ins\.calibrations: should be"):
+        validated(change(config, "experiments.stand_ins.calibrations", number))
 
 
 @pytest.mark.parametrize("experiment", Experiments.model_fields)
@@ -191,6 +235,27 @@ def test_no_message_speaks_of_pydantic(config):
 @pytest.mark.parametrize("number", [4, "4", {"default": 4}])
 def test_readings_take_one_number_for_all_or_numbers_by_checkpoint(config, number):
     assert validated(change(config, "readings.sequences", number)).sequences("gemma3-270m") == 4
+
+
+@pytest.mark.parametrize(
+    ("chosen", "depth", "layers"),
+    [({"every": 2}, 4, [0, 2]), ({"every": 2, "last": True}, 4, [0, 2, 4]), ({"every": 3, "last": True}, 4, [0, 3, 4]),
+     ({"every": 9, "last": True}, 4, [0, 4]), ({"every": 2, "last": False}, 5, [0, 2, 4]), ("all", 2, [0, 1, 2])],
+)  # fmt: skip
+def test_layers_by_steps_and_the_last(chosen, depth, layers):
+    assert chosen_layers(chosen, depth) == layers
+
+
+@pytest.mark.parametrize("section", ["readings", *(f"experiments.{name}" for name in Experiments.model_fields)])
+def test_the_last_layer_can_be_asked_for_wherever_layers_are(config, section):
+    given = validated(change(config, f"{section}.layers", {"every": 6, "last": "true"})).model_dump()
+    for key in section.split("."):
+        given = given[key]
+    assert given["layers"] == {"every": 6, "last": True}
+    with pytest.raises(LensproofError, match=rf"{section}\.layers\.last: should be a valid boolean"):
+        validated(change(config, f"{section}.layers", {"every": 6, "last": "most"}))
+    with pytest.raises(LensproofError, match="names no layer between"):
+        validated(change(config, f"{section}.layers", {"every": 40, "last": True}))
 
 
 def test_layers_are_taken_rising_and_once():

@@ -53,6 +53,20 @@ def test_jobs_without_a_time_are_stood_for_by_the_others():
     assert value(found, "seconds", "jacobian_lens")["point"] == pytest.approx(120)
 
 
+def test_one_job_has_no_interval():
+    """It says nothing of how times scatter; the ratio has one where any step was several jobs."""
+    table = jobs(jacobian_lens=[(1, 30.0)], calibration=[(8, 10.0)], readings=[(2, 5.0)])
+    found = estimate(table, resamples=200, level=0.95, seed=0)
+    assert found[["lo", "hi"]].isna().all(axis=None)
+    assert found["point"].notna().all()
+    table = jobs(jacobian_lens=[(1, 30.0), (1, 40.0)], calibration=[(8, 10.0)], readings=[(2, 5.0)])
+    found = estimate(table, resamples=200, level=0.95, seed=0)
+    known = found.set_index(["measure", "method"])["lo"].notna().groupby(level=[0, 1]).all()
+    assert set(known[known].index) == {
+        ("seconds", "jacobian_lens"), ("seconds_per_item", "jacobian_lens"), ("time_ratio", "jacobian_lens")
+    }  # fmt: skip
+
+
 def test_a_step_without_any_time_is_refused():
     table = jobs(jacobian_lens=[(1, None)], calibration=[(8, 10.0)], readings=[(2, 5.0)])
     table["wall_seconds"] = 5.0

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_hex, to_rgb
+from matplotlib.image import imread
 from matplotlib.patches import FancyArrowPatch
 
 from lensproof.errors import LensproofError
-from lensproof.figures import lexframe_fig1, lexframe_fig2, lexframe_fig3, lexframe_fig7, lexframe_fig8, style
+from lensproof.figures import captions, lexframe_fig1, lexframe_fig2, lexframe_fig3, lexframe_fig7, lexframe_fig8, style
 from lensproof.statistics.table import COLUMNS
 
 CHECKPOINTS, LAST = ("toy", "other"), 12
@@ -22,7 +24,7 @@ COSINES = {
 EMPTY = {
     "experiment": "directions", "reference": None, "contrast": None, "setting": None, "layer": None, "layers": 1,
     "over": None, "numerator": np.nan, "n": 320, "clusters": 9, "resamples": 100, "level": 0.95, "seed": 0,
-    "unit": "cosine",
+    "unit": "cosine", "depth": LAST,
 }  # fmt: skip
 
 
@@ -161,7 +163,8 @@ def test_figure_2_draws_each_path_from_the_embedding_to_the_last_layer():
     figure = drawn(lexframe_fig2, pd.DataFrame([row for name in CHECKPOINTS for row in paths(name)]))
     turn = np.arange(5) / 4
     for panel in figure.axes:
-        whole, first, last = (panel.lines[start::3] for start in range(3))
+        paths_drawn = [line for line in panel.lines if len(line.get_xdata())]
+        whole, first, last = (paths_drawn[start::3] for start in range(3))
         for line, start, end, radius in zip(whole, first, last, (0.9, 0.7, 0.5, 0.3), strict=True):
             assert line.get_xdata() == pytest.approx(radius * np.cos(turn))
             assert line.get_ydata() == pytest.approx(radius * np.sin(turn))
@@ -172,11 +175,51 @@ def test_figure_2_draws_each_path_from_the_embedding_to_the_last_layer():
         assert len({line.get_color() for line in whole}) == 4
         assert any("44%" in text.get_text() for text in panel.texts)
         names = [text.get_text() for text in panel.get_legend().get_texts()]
-        assert names == ["basis of “·a\\n”"] * 3 + ["the state"]
+        assert names == ["native basis of “·a\\n”"] * 3 + ["the state", "at layer 0", "at layer 4"]
+        widths = [line.get_linewidth() for line in whole]
+        assert widths == sorted(set(widths), reverse=True)  # one that lies upon another hides none
         assert panel.get_aspect() == 1
 
 
+def test_figure_2_spells_what_its_font_does_not_have(recwarn):
+    rows = pd.DataFrame(list(paths("toy"))).replace({"token": {" a\n": " 中文"}})
+    names = [text.get_text() for text in drawn(lexframe_fig2, rows).axes[0].get_legend().get_texts()]
+    assert names[0] == "native basis of “·U+4E2D U+6…”"
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("checkpoints", [1, 2])
+def test_figure_2_lies_inside_the_paper(checkpoints):
+    rows = pd.DataFrame([row for name in CHECKPOINTS[:checkpoints] for row in paths(name)])
+    file = io.BytesIO()
+    with style.styled():
+        lexframe_fig2.draw(rows.replace({"token": {" a\n": " internationalisation"}})).savefig(file, format="png")
+    pixels = imread(io.BytesIO(file.getvalue()))[..., :3]
+    assert all((edge == 1).all() for edge in (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]))
+
+
+@pytest.mark.parametrize(
+    ("depth", "said"), [(4, "large filled ones the last layer"), (6, "ones the highest layer drawn"), (None, "highest")]
+)
+def test_figure_2_says_which_layers_are_at_the_ends(depth, said):
+    rows = pd.DataFrame(list(paths("toy"))).assign(depth=depth)
+    text = captions.of_figure("fig2", lexframe_fig2.CAPTION, rows, words=lexframe_fig2.words)
+    assert "Open marks are the embedding" in text
+    assert said in text
+    higher = captions.of_figure("fig2", lexframe_fig2.CAPTION, rows[rows["layer"] != 0], words=lexframe_fig2.words)
+    assert "Open marks are the lowest layer drawn" in higher
+
+
 # -- figure 3
+
+
+def test_every_mark_of_figure_3_is_explained():
+    def look(line):
+        return line.get_marker(), to_hex(line.get_color()), to_hex(line.get_markeredgecolor())
+
+    figure = drawn(lexframe_fig3, None)
+    explained = {look(line) for line in figure.legends[0].legend_handles}
+    assert {look(line) for panel in figure.axes for line in panel.lines} <= explained
 
 
 def test_figure_3_keeps_the_attention_of_each_order():

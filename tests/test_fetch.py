@@ -569,7 +569,7 @@ def test_the_command_wants_the_file_of_a_wheel_and_the_right_one(tmp_path):
         lensproof("checkpoint", "tiny", "--spec", spec, "--file", file, "--out", out), "cannot read", "lensproof fetch"
     )
     file.write_bytes(SECOND)
-    refused(lensproof("checkpoint", "tiny", "--spec", spec, "--file", file, "--out", out), "sha256", "fetch it again")
+    refused(lensproof("checkpoint", "tiny", "--spec", spec, "--file", file, "--out", out), "sha256", "give another")
     nothing_left(out)
 
 

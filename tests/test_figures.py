@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from docutils.core import publish_parts
 from jsonschema import Draft202012Validator
 from matplotlib.colors import to_rgb
 from synthetic import METHODS, observations, paper_like
@@ -22,7 +23,7 @@ from lensproof.claims import catalogue
 from lensproof.config import validated
 from lensproof.errors import LensproofError
 from lensproof.figures import lexframe_fig4, lexframe_table1, style
-from lensproof.figures.catalogue import FIGURES, PAPERS
+from lensproof.figures.catalogue import PAPERS
 from lensproof.figures.names import method_title, titles
 from lensproof.files import read_json, write_parquet
 from lensproof.statistics.methods import FIXED, NATIVE
@@ -266,31 +267,37 @@ def test_no_torch_to_draw(drawn):
 # -- captions
 
 
-CAPTIONS = [f"{paper}_{name}" for paper in PAPERS for name in FIGURES[paper]]
-
-
-@pytest.mark.parametrize("name", [*CAPTIONS, "workflow"])
+@pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.parametrize("name", ["item", "workflow"])
 @pytest.mark.parametrize("level", ["smoke", "desk", "paper"])
-def test_captions_follow_the_configuration(root, name, level):
+def test_captions_of_the_report_follow_the_configuration(root, tmp_path, monkeypatch, name, level, paper):
+    """An item's is the first line of the Markdown file that stands beside it."""
+    monkeypatch.chdir(tmp_path)
     config = yaml.safe_load((root / "config.yaml").read_text())
     validated(config)
     config["level"] = level
-    config["bootstrap"] = {"resamples": "500", "level": "0.9"}  # as Snakemake's command line gives them
-    config["gathered"]["resamples"] = "500"
     source = (root / f"workflow/report/{name}.rst").read_text()
-    text = (
-        jinja2.Environment(undefined=jinja2.StrictUndefined)
-        .from_string(source)
-        .render(snakemake=SimpleNamespace(config=config))
-    )
-    assert "{" not in text
-    if 'config["bootstrap"]' in source:
-        assert "90%" in text
-        assert "500 resamples" in text
-    if 'config["checkpoints"]' in source:
-        assert "SmolLM2-135M-Instruct, Gemma 3 270M" in text
-    if 'config["gathered"]["checkpoints"]' in source:
-        assert "Planted gather, Planted gate" in text
-    if 'config["level"]' in source:
-        said = "Few instances" if name.startswith("gathered") else "Tiny random models"
-        assert (said in text) == (level == "smoke")
+    Path("made.md").write_text("**Figure 4.** KL(model \N{DOUBLE VERTICAL LINE} reading).\n\n| a | b |\n")
+    of_gathered = name == "item" and paper == "gathered"
+    for kind, output in (("figure", {"caption": "made.md"}), ("table", {"md": "made.md", "csv": "made.csv"})):
+        output = SimpleNamespace(**output, get=output.get)  # as Snakemake names what a rule made
+        params = SimpleNamespace(paper=paper, name="fig4")
+        snakemake = SimpleNamespace(config=config, params=params, output=output)
+        text = jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(source).render(snakemake=snakemake)
+        page = publish_parts(text, writer="html5", settings_overrides={"halt_level": 2})["body"]
+        if name == "workflow":
+            assert "SmolLM2-135M-Instruct, Gemma 3 270M" in page
+            assert "Planted gather, Planted gate" in page
+        else:
+            assert "<strong>Figure 4.</strong> KL(model \N{DOUBLE VERTICAL LINE} reading)." in page
+            assert "| a" not in page
+            assert ("published" in page) == (kind == "table")
+        assert (("Few instances" if of_gathered else "Tiny random models") in page) == (level == "smoke")
+        assert ("Small models in place" in page) == (level == "desk")
+        assert ("an adapter that taught them" in page) == (level == "desk" and of_gathered)
+
+
+def test_every_item_of_the_report_has_the_caption_that_stands_beside_it(root):
+    rules = (root / "workflow/rules/figures.smk").read_text()
+    assert re.findall(r"caption=\"(.*?)\"", rules) == ["../report/item.rst"] * 2
+    assert {path.name for path in (root / "workflow/report").iterdir()} == {"item.rst", "workflow.rst"}

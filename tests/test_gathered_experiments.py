@@ -22,6 +22,7 @@ from lensproof.experiments.catalogue import ON_RECORDS, arms_of
 from lensproof.experiments.worked_example import nearest
 from lensproof.files import read_parquet, read_provenance, read_safetensors
 from lensproof.lenses.band import band
+from lensproof.statistics import estimates
 
 LAYERS, BLOCK, INSTANCES = 8, 3, 20
 """The smallest planted model; from layer 4 on, the first of the band, what is asked for can be read."""
@@ -100,7 +101,8 @@ def test_rows_are_as_their_schema_says(folder, root, experiment):
 def test_estimates_follow_from_the_rows_and_are_as_their_schema_says(folder, root, experiment):
     out = folder / f"{experiment}_estimates.parquet"
     lensproof("estimate", experiment, observed(folder, experiment), "--resamples", 100, "--out", out)
-    table = read_parquet(out)
+    table = estimates.read(out)
+    assert set(table["depth"]) == {LAYERS}
     schema = yaml.safe_load((root / "workflow/schemas/estimates.schema.yaml").read_text())
     sample = table.astype(object).where(table.notna(), None).iloc[:: max(1, len(table) // 200)]
     for row in sample.to_dict("records"):

@@ -46,9 +46,17 @@ def test_a_file_is_built_with_the_preset_of_its_own_results(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LENSPROOF_PRESET", raising=False)
     write_json("elsewhere/results/preset.json", {"preset": "small"})
-    file = "elsewhere/results/estimates/a.parquet"
-    assert command_for(file) == f"{SMALL} {file}"
-    assert command_for("results/estimates/a.parquet") == "snakemake --cores 2 results/estimates/a.parquet"
+    file = "results/estimates/a.parquet"
+    assert command_for(file) == command_for(tmp_path / file) == f"snakemake --cores 2 {file}"
+    assert command_for(f"elsewhere/{file}") == f"cd {tmp_path}/elsewhere && {SMALL} {file}"
+    monkeypatch.chdir("elsewhere")
+    assert command_for(f"../elsewhere/{file}") == f"{SMALL} {file}"
+
+
+@pytest.mark.parametrize("path", ["a.parquet", "/etc/passwd", "my/results/a.parquet", "results", "results/../a.csv"])
+def test_what_no_rule_makes_has_no_command(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    assert command_for(path) is None
 
 
 @pytest.mark.parametrize("content", ["", "small", "[]", "{}", '{"preset": 3}'])

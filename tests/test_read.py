@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 import subprocess
 import sys
+from pathlib import Path
 
+import pandas as pd
 import pytest
+from fontTools.fontBuilder import FontBuilder
+from fontTools.pens.ttGlyphPen import TTGlyphPen
+from matplotlib.font_manager import fontManager
+from matplotlib.image import imread
 from models import tokens
 
 from lensproof.checkpoints.load import encode, load, load_tokenizer
@@ -16,6 +23,7 @@ from lensproof.config import RandomSource
 from lensproof.errors import LensproofError
 from lensproof.experiments.prompt import read
 from lensproof.figures.reading import draw
+from lensproof.figures.style import FONT
 from lensproof.frames import typical
 from lensproof.lenses import jacobian
 from lensproof.specimens import tiny
@@ -66,7 +74,8 @@ def test_a_table_in_the_terminal(results):
 
 def test_a_heatmap_from_the_command_line(results, tmp_path):
     done = run(results, "--checkpoint", "toy", "--lens", "logit", "--out", str(tmp_path / "read.png"), PROMPT)
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{tmp_path / 'read.png'} written\n"
     assert (tmp_path / "read.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -75,6 +84,72 @@ def test_a_heatmap_in_vectors(results, tmp_path, form):
     out = tmp_path / f"read.{form}"
     draw(read(PROMPT, "toy", "logit", "all", results, "cpu"), "toy", out)
     assert out.stat().st_size > 5000
+
+
+SCRIPTS = ["The", " 中文", "日本語", "한국어", " Ελλάδα", "عربي", "हिन्दी", "🎉"]
+SCRIPTS += ["\n", "\x00", " $x_1$", "\ufffd", "\u3000", "  "]
+
+
+def made_up(layers: int, tokens: list[str]) -> pd.DataFrame:
+    """Readings of every token at every layer and position."""
+    return pd.DataFrame([
+        {"layer": layer, "position": position, "input": token, "token": tokens[(position + layer) % len(tokens)],
+         "probability": (position + 1) / (len(tokens) + layer)}
+        for layer in range(layers) for position, token in enumerate(tokens)
+    ])  # fmt: skip
+
+
+def texts(file) -> set[str]:
+    """What a picture's letters say: SVG names them beside their shapes."""
+    return set(re.findall(r"<!-- (.*?) -->", file.read_text()))
+
+
+@pytest.mark.parametrize("form", ["png", "pdf", "svg"])
+@pytest.mark.parametrize("layers", [1, 40])
+def test_a_heatmap_of_any_script_draws_without_a_word_of_warning(tmp_path, recwarn, caplog, form, layers):
+    draw(made_up(layers, SCRIPTS), "toy 中, logit", tmp_path / f"read.{form}")
+    assert not recwarn.list
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("layers", [1, 2, 40])
+@pytest.mark.parametrize("tokens", [["The"], SCRIPTS], ids=["one", "many"])
+def test_nothing_of_a_heatmap_is_cut_off(tmp_path, layers, tokens):
+    """The outermost pixels are white."""
+    draw(made_up(layers, tokens), "smollm2-135m, lexframe:1", tmp_path / "read.png")
+    pixels = imread(tmp_path / "read.png")[..., :3]
+    assert all((edge == 1).all() for edge in (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]))
+
+
+def test_a_character_that_no_font_has_is_a_code_point(tmp_path, monkeypatch):
+    """U+F0000 is for private use; U+4E2D is drawn as soon as some font has it."""
+    table, out = made_up(2, ["\U000f0000", " a\u4e2d"]), tmp_path / "read.svg"
+    monkeypatch.setattr(fontManager, "ttflist", [font for font in fontManager.ttflist if font.name == FONT])
+    draw(table, "toy", out)
+    assert {"U+F0000", "·aU+4E2D"} <= texts(out)
+    fontManager.addfont(font_of("\u4e2d", tmp_path / "Han.ttf"))
+    draw(table, "toy", out)
+    assert {"U+F0000", "·a\u4e2d"} <= texts(out)
+
+
+def font_of(character: str, file: Path) -> Path:
+    """A font that has this character only, a square."""
+    pen = TTGlyphPen(None)
+    pen.moveTo((0, 0))
+    for corner in ((0, 900), (900, 900), (900, 0)):
+        pen.lineTo(corner)
+    pen.closePath()
+    builder = FontBuilder(1000, isTTF=True)
+    builder.setupGlyphOrder([".notdef", "square"])
+    builder.setupCharacterMap({ord(character): "square"})
+    builder.setupGlyf(dict.fromkeys((".notdef", "square"), pen.glyph()))
+    builder.setupHorizontalMetrics(dict.fromkeys((".notdef", "square"), (1000, 0)))
+    builder.setupHorizontalHeader(ascent=900, descent=-100)
+    builder.setupNameTable({"familyName": "Han of the tests", "styleName": "Regular"})
+    builder.setupOS2(usWeightClass=400)
+    builder.setupPost()
+    builder.save(file)
+    return file
 
 
 @pytest.mark.parametrize(
@@ -108,7 +183,13 @@ def test_a_mistake_on_the_command_line_leaves_nothing(results, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_an_artifact_that_is_not_built_says_how_to_build_it(results, tmp_path):
-    (tmp_path / "checkpoints").symlink_to(results / "checkpoints")
-    with pytest.raises(LensproofError, match="build it with `snakemake --cores 2"):
-        read(PROMPT, "toy", "lexframe:1", "all", tmp_path, "cpu")
+def test_an_artifact_that_is_not_built_says_how_to_build_it(results, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder, words in (
+        ("results", "build it with `snakemake --cores 2 results/artifacts/toy/typical_attention.safetensors`"),
+        ("elsewhere", "say with --results where it was built"),
+    ):
+        Path(folder).mkdir()
+        Path(folder, "checkpoints").symlink_to(results / "checkpoints")
+        with pytest.raises(LensproofError, match=f"{folder}/artifacts/toy/typical_attention.safetensors: {words}"):
+            read(PROMPT, "toy", "lexframe:1", "all", Path(folder), "cpu")

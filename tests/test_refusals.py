@@ -29,6 +29,7 @@ from lensproof.config import Checkpoint
 from lensproof.corpora.benchmark import passages
 from lensproof.errors import LensproofError
 from lensproof.experiments import prompt
+from lensproof.experiments.catalogue import DERIVED, EXPERIMENTS, ON_RECORDS
 from lensproof.files import (
     provenance_path,
     read_json,
@@ -42,7 +43,9 @@ from lensproof.files import (
 from lensproof.frames import flow, typical
 from lensproof.frames.basis import covectors
 from lensproof.lenses import jacobian, probe, tuned
+from lensproof.presets import mark
 from lensproof.statistics import readings
+from lensproof.statistics.sample import FACTORS
 
 LENGTH = 16
 
@@ -137,7 +140,9 @@ def readers(made, file):
 
 ENDS = {"table": ".csv", "figure": ".pdf", "judge": ".json", "calibrate": ".safetensors"}
 ENDS |= dict.fromkeys(("fit-jacobian", "fit-probe", "fit-tuned"), ".safetensors")
-READERS = tuple(readers(type("", (), {"__truediv__": lambda self, other: other})(), ""))
+READERS = tuple(readers(Path(), ""))
+ON_CHECKPOINT = tuple(name for name, arguments in readers(Path(), "").items() if "--checkpoint" in arguments)
+LOGIT = ("--lens", "logit", "The boat")
 
 
 @pytest.mark.parametrize("command", READERS)
@@ -156,18 +161,46 @@ def test_a_parquet_file_that_is_none_or_another(made, tmp_path, command, kind):
     assert str(file) in line or kind in ("other", "rows")
     if kind in SPOILED:
         assert "is damaged" in line
-        assert line.endswith(f"remove it and build it again with `snakemake --cores 2 {file}`")
+    if kind != "rows":
+        assert "snakemake" not in line
+        assert "remove" not in line
     assert not out.parent.exists()
 
 
-def test_a_csv_file_that_is_none(tmp_path):
-    file = tmp_path / "claims.csv"
-    for content in (b"", b'a,b\n"1,2\n', bytes(range(256))):
+def own(folder):
+    """The same folder, as results that a run left."""
+    write_json(folder / "preset.json", mark("desk"))
+    return folder
+
+
+@pytest.mark.parametrize("kind", [*SPOILED, "other", "absent"])
+@pytest.mark.parametrize("command", READERS)
+def test_what_a_rule_makes_is_removed_and_made_again(made, tmp_path, monkeypatch, command, kind):
+    """Only that: of a file that stands elsewhere nobody knows how to have it again."""
+    monkeypatch.chdir(tmp_path)
+    file = Path("results/given.parquet")
+    file.parent.mkdir()
+    if kind == "other":
+        write_parquet(file, pd.DataFrame({"a": [1, 2]}), {})
+    elif kind != "absent":
+        file.write_bytes(SPOILED[kind]((made / "trials.parquet").read_bytes()))
+    line = refused(command, *readers(made, file)[command], "--out", tmp_path / f"out{ENDS.get(command, '.parquet')}")
+    if kind == "absent":
+        assert line.endswith("does not exist: build it with `snakemake --cores 2 results/given.parquet`")
+    elif kind != "other":
+        assert line.endswith("remove it and build it again with `snakemake --cores 2 results/given.parquet`")
+
+
+@pytest.mark.parametrize("content", [b"", b'a,b\n"1,2\n', bytes(range(256)), b"root:x:0:0:root:/root:/bin/sh\n"])
+@pytest.mark.parametrize("command", [["table", "lexframe", "text"], ["targets", "lexframe"], ["targets", "gathered"]])
+def test_a_csv_file_that_is_none(tmp_path, command, content):
+    for folder, removed in ((tmp_path, False), (own(tmp_path / "results"), True)):
+        file = folder / "claims.csv"
         file.write_bytes(content)
-        assert "remove it and build it again" in refused(
-            "table", "lexframe", "text", file, "--out", tmp_path / "out.csv"
-        )
-    assert [path.name for path in tmp_path.iterdir()] == ["claims.csv"]
+        line = refused(*command, file, "--out", tmp_path / "out.csv")
+        assert str(file) in line
+        assert ("remove it and build it again with `cd " in line) == ("remove" in line) == removed
+    assert not (tmp_path / "out.csv").exists()
 
 
 @pytest.mark.parametrize("content", ["", "this is no table", "s\th:m:s\n", "cpu_time\ts\tmax_rss\nx\ty\tz\n"])
@@ -175,7 +208,9 @@ def test_a_benchmark_that_is_none(tmp_path, content):
     file = tmp_path / "benchmark.tsv"
     file.write_text(content)
     command = ["timings", "--checkpoint", "toy", "--job", f"readings:2={file}", "--out", tmp_path / "out.parquet"]
-    assert f"{file} is no benchmark of Snakemake" in refused(*command)
+    line = refused(*command)
+    assert f"{file} is no benchmark of Snakemake" in line
+    assert "remove" not in line
     assert [path.name for path in tmp_path.iterdir()] == ["benchmark.tsv"]
 
 
@@ -218,7 +253,7 @@ LOADERS = {
 @pytest.mark.parametrize("artifact", LOADERS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_artifact_that_is_damaged(made, tmp_path, artifact, kind):
-    path, decoder = tmp_path / f"{artifact}.safetensors", load(made / "checkpoints/toy")
+    path, decoder = own(tmp_path / "results") / f"{artifact}.safetensors", load(made / "checkpoints/toy")
     shutil.copy(made / "artifacts/toy" / path.name, path)
     LOADERS[artifact](path, decoder)
     spoil(path, kind)
@@ -229,7 +264,8 @@ def test_an_artifact_that_is_damaged(made, tmp_path, artifact, kind):
     assert "\n" not in line
     # A layer less is a lens of another model, and a file without prompts is one of an earlier version.
     if (artifact, kind) not in (("jacobian_lens", "lacking"), ("jacobian_lens", "empty")):
-        assert line.endswith(f"remove it and build it again with `snakemake --cores 2 {path}`")
+        assert line.endswith(f"`cd {tmp_path} && snakemake --cores 2 results/{path.name}`")
+        assert "remove it and build it again with" in line
 
 
 @pytest.mark.parametrize(("lens", "artifact"), [("lexframe:1", "typical_attention"), ("jacobian", "jacobian_lens")])
@@ -263,12 +299,58 @@ def spoil_checkpoint(folder, kind):
 
 @pytest.mark.parametrize("kind", ["weights", "shapes", "config.json", "tokenizer.json", "checkpoint.json"])
 def test_a_checkpoint_that_is_damaged(made, tmp_path, kind):
-    shutil.copytree(made / "checkpoints", tmp_path / "checkpoints")
-    (tmp_path / "artifacts").symlink_to(made / "artifacts")
-    spoil_checkpoint(tmp_path / "checkpoints/toy", kind)
-    line = refused("read", "--checkpoint", "toy", "--lens", "jacobian", "--results", tmp_path, "The boat")
+    results = own(tmp_path / "results")
+    shutil.copytree(made / "checkpoints", results / "checkpoints")
+    (results / "artifacts").symlink_to(made / "artifacts")
+    spoil_checkpoint(results / "checkpoints/toy", kind)
+    line = refused("read", "--checkpoint", "toy", "--lens", "jacobian", "--results", results, "The boat")
     assert "is damaged" in line
-    assert "remove it and build it again with `snakemake --cores 2 " in line
+    again = "remove it and build it again with `"
+    assert f"{again}cd {tmp_path} && snakemake --cores 2 results/checkpoints/toy/checkpoint.json`" in line
+    line = refused("read", "--checkpoint", shutil.move(results / "checkpoints/toy", tmp_path / "mine"), *LOGIT)
+    assert "is damaged" in line
+    assert "remove" not in line
+
+
+MANIFESTS = {
+    "text": "{bad",
+    "nothing": "",
+    "list": "[]",
+    "without": '{"name": "toy"}',
+    "number": '{"sha256": 3}',
+    "short": '{"sha256": "abc"}',
+    "null": '{"sha256": null}',
+}
+
+
+@pytest.mark.parametrize("content", MANIFESTS.values(), ids=MANIFESTS)
+@pytest.mark.parametrize("command", [*ON_CHECKPOINT, "logit", "native", "lexframe:1", "jacobian"])
+def test_a_manifest_that_is_damaged(made, tmp_path, monkeypatch, command, content):
+    """Every command that runs a checkpoint refuses it before it runs anything."""
+    results = own(tmp_path / "results")
+    shutil.copytree(made / "checkpoints", results / "checkpoints")
+    (results / "checkpoints/toy/checkpoint.json").write_text(content)
+    (results / "checkpoints/toy/model.safetensors").unlink()  # nothing can be run
+    arguments = ["--lens", command, "--results", results, "--checkpoint", "toy", "The boat"]
+    if command in ON_CHECKPOINT:
+        arguments = readers(made, made / ("documents" if command == "sequences" else "sequences"))[command]
+        arguments = [results / "checkpoints/toy" if part == made / "checkpoints/toy" else part for part in arguments]
+        arguments += ["--out", tmp_path / f"out{ENDS.get(command, '.parquet')}"]
+    line = refused(command if command in ON_CHECKPOINT else "read", *arguments)
+    assert f"{results / 'checkpoints/toy/checkpoint.json'} is damaged" in line
+    assert line.endswith("results/checkpoints/toy/checkpoint.json`")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["results"]
+
+
+@pytest.mark.parametrize("command", ON_CHECKPOINT)
+def test_a_checkpoint_that_was_not_made_whole(made, tmp_path, command):
+    folder = shutil.copytree(made / "checkpoints/toy", tmp_path / "toy")
+    arguments = [folder if part == made / "checkpoints/toy" else part for part in readers(made, "a")[command]]
+    for name in ("checkpoint.json", "config.json"):
+        (folder / name).unlink()
+        line = refused(command, *arguments, "--out", tmp_path / f"out{ENDS.get(command, '.parquet')}")
+        assert str(folder) in line
+        assert "remove" not in line
 
 
 def test_what_was_made_for_another_tokenizer(made, tmp_path):
@@ -277,6 +359,273 @@ def test_what_was_made_for_another_tokenizer(made, tmp_path):
         out = tmp_path / f"out{ENDS.get(command, '.parquet')}"
         line = refused(command, *readers(made, tmp_path / "other.parquet")[command], "--out", out)
         assert "was made with another tokenizer" in line
+
+
+def cell(column, value):
+    """A change of one cell, the column as wide as it must be."""
+
+    def change(table):
+        table = table.astype({column: object})
+        table.iloc[3, table.columns.get_loc(column)] = value
+        return table.infer_objects()
+
+    return change
+
+
+def turned(table):
+    table.loc[3, ["lo", "hi"]] = [0.9, 0.1]
+    return table
+
+
+def undefined(table, measure):
+    table.loc[table["measure"] == measure, ["point", "lo", "hi"]] = float("nan")
+    return table
+
+
+ESTIMATES = {
+    "an interval turned": (turned, "the interval ends before it starts in row 3 ("),
+    "an endless number": (cell("point", float("inf")), "point is not finite in row 3 ("),
+    "an endless end": (cell("hi", float("inf")), "hi is not finite in row 3 ("),
+    "a number in words": (lambda table: table.astype({"point": str}), "point does not hold numbers"),
+    "ends in words": (lambda table: table.astype({"lo": str}), "lo does not hold numbers"),
+    "numbers true or false": (lambda table: table.assign(point=True), "point does not hold numbers"),
+    "half a document": (lambda table: table.assign(clusters=1.5), "clusters does not hold whole numbers"),
+    "half a layer": (lambda table: table.assign(layer=0.5), "layer does not hold whole numbers"),
+    "no count": (cell("n", None), "n is missing in row 3 ("),
+    "a method without a name": (cell("method", None), "method is missing in row 3 ("),
+    "methods by number": (lambda table: table.assign(method=1), "method does not hold text"),
+    "nothing defined": (lambda table: table.assign(point=float("nan")), "no number in it is defined"),
+    "a measure undefined": (lambda table: undefined(table, "kl"), "kl is defined at no layer"),
+    "no row": (lambda table: table.iloc[:0], "it has no row"),
+    "a column less": (lambda table: table.drop(columns="clusters"), "has no column clusters"),
+}
+USERS = {
+    "table": (["lexframe", "table1"], ".csv"),
+    "figure": (["lexframe", "fig4"], ".pdf"),
+    "judge": (["lexframe_order1_top1", "--level", "smoke"], ".json"),
+}
+OTHERS = {
+    "table": (["gathered", "contrasts"], ".csv"),
+    "figure": (["gathered", "entry"], ".pdf"),
+    "judge": (["gathered_latent_demand_flexible_minus_supplied", "--level", "smoke", "--planted", "toy"], ".json"),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), ESTIMATES.values(), ids=ESTIMATES)
+@pytest.mark.parametrize(("command", "users"), [(name, users) for users in (USERS, OTHERS) for name in users])
+def test_estimates_that_cannot_be(made, tmp_path, command, users, change, words):
+    file, (arguments, end) = tmp_path / "estimates.parquet", users[command]
+    write_parquet(file, change(read_parquet(made / "estimates.parquet")), {})
+    line = refused(command, *arguments, file, "--out", tmp_path / "made" / f"out{end}")
+    assert line.startswith(f"{file} ")
+    assert words in line
+    assert not (tmp_path / "made").exists()
+
+
+def test_single_estimates_may_be_undefined(made, tmp_path):
+    """A ratio whose denominator is nought, an interval of which resamples are not defined."""
+    table = read_parquet(made / "estimates.parquet")
+    table.loc[table["contrast"].notna(), ["point", "lo", "hi"]] = float("nan")
+    table.loc[3, ["lo", "hi"]] = float("nan")
+    write_parquet(tmp_path / "estimates.parquet", table, {})
+    for command, (arguments, end) in USERS.items():
+        lensproof(command, *arguments, tmp_path / "estimates.parquet", "--out", tmp_path / f"{command}{end}")
+
+
+# -- writing over what is read
+
+
+@pytest.fixture
+def mine(made, tmp_path):
+    """A copy of the results whose files may be written over."""
+    folder = shutil.copytree(made, tmp_path / "mine")
+    for name in ("claims.csv", "claims.md", "benchmark.parquet", "own.yaml", "lexframe_order1_top1.json"):
+        (folder / name).write_text("x\n")
+    for name in ("records.jsonl", "passages/english.txt", "adapter/adapter_config.json"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("x\n")
+    return folder
+
+
+def overwriting(folder):
+    """What -> a command that would write over one of its inputs, and that input."""
+    toy, sequences = folder / "checkpoints/toy", folder / "sequences.parquet"
+    lens, fitted = (folder / f"artifacts/toy/{name}.safetensors" for name in ("jacobian_lens", "typical_attention"))
+    trials, documents = folder / "trials.parquet", folder / "documents.parquet"
+    claims, own_file = folder / "claims.csv", folder / "own.yaml"
+    on, source = ["--checkpoint", toy, "--sequences", sequences], {"kind": "path", "path": str(documents)}
+    corpus = json.dumps({"title": "t", "licence": "l", "format": "wikitext", "source": source,
+                         "split": {"calibration": 0.5, "lens": 0.2, "test": 0.3}})  # fmt: skip
+    checkpoint = {"title": "t", "licence": "l", "layers": 4, "tied": True}
+    copied = json.dumps({**checkpoint, "source": {"kind": "path", "path": str(toy)}})
+    initial = json.dumps({**checkpoint, "source": {"kind": "initial", "of": "toy"}})
+    held = folder / "lexframe_order1_top1.json"
+    records, adapter, passages = folder / "records.jsonl", folder / "adapter", folder / "passages"
+    adapted = json.dumps({**checkpoint, "source": {"kind": "adapted", "of": "toy", "adapter": str(adapter)}})
+    parallel = json.dumps({"title": "t", "licence": "l", "format": "passages",
+                           "source": {"kind": "path", "path": str(held)}})  # fmt: skip
+    commands = {
+        "estimate": (["estimate", "readings", trials, "--out", trials], trials),
+        "observe": (["observe", "planes", *on, "--count", 1, "--out", sequences], sequences),
+        "observe, an input": (
+            ["observe", "directions", *on, "--count", 1, "--input", f"a={trials}", "--out", trials], trials
+        ),
+        "readings": (
+            ["readings", *on, "--typical", fitted, "--lens", lens, "--count", 1, "--out", sequences], sequences
+        ),
+        "calibrate, weights": (
+            ["calibrate", *on, "--count", 2, "--out", toy / "model.safetensors"], toy / "model.safetensors"
+        ),
+        "fit-jacobian, weights": (
+            ["fit-jacobian", *on, "--count", 1, "--out", toy / "model.safetensors"], toy / "model.safetensors"
+        ),
+        "sequences": (
+            ["sequences", "--checkpoint", toy, "--corpus", trials, "--length", 16, "--out", trials], trials
+        ),
+        "merge-jacobian": (["merge-jacobian", lens, "--out", lens], lens),
+        "merge-tuned": (["merge-tuned", lens, "--out", lens], lens),
+        "judge": (["judge", "lexframe_order1_top1", held, "--level", "smoke", "--out", held], held),
+        "judge, into": (["judge", "lexframe_order1_top1", held, "--level", "smoke", "--into", folder], held),
+        "collect-claims": (["collect-claims", claims, "--level", "smoke", "--out", claims], claims),
+        "table": (["table", "lexframe", "text", claims, "--out", claims], claims),
+        "table, beside": (["table", "lexframe", "text", claims, "--out", folder / "claims.md"], claims),
+        "figure, beside": (
+            ["figure", "lexframe", "fig4", folder / "claims.md", "--out", folder / "claims.pdf"], folder / "claims.md"
+        ),
+        "table, gathered": (["table", "gathered", "contrasts", claims, "--out", claims], claims),
+        "figure, gathered": (
+            ["figure", "gathered", "entry", folder / "claims.md", "--out", folder / "claims.svg"], folder / "claims.md"
+        ),
+        "targets": (["targets", "lexframe", claims, "--out", claims], claims),
+        "targets, beside": (["targets", "gathered", claims, "--out", folder / "claims.md"], claims),
+        "timings": (
+            ["timings", "--checkpoint", "toy", "--job", f"a:1={folder}/benchmark.parquet",
+             "--out", folder / "benchmark.parquet"], folder / "benchmark.parquet"
+        ),
+        "corpus": (["corpus", "lee", "--spec", corpus, "--out", documents], documents),
+        "corpus, a file": (["corpus", "lee", "--spec", corpus, "--file", trials, "--out", trials], trials),
+        "fetch": (["fetch", "lee", "--configfile", own_file, "--out", own_file], own_file),
+        "fit-probe, weights": (
+            ["fit-probe", *on, "--count", 2, "--labels", 4, "--out", toy / "model.safetensors"],
+            toy / "model.safetensors",
+        ),
+        "fit-tuned, weights": (
+            ["fit-tuned", *on, "--layers", "0", "--tokens", 32, "--out", toy / "model.safetensors"],
+            toy / "model.safetensors",
+        ),
+        "read, beside weights": (
+            ["read", "A", "--lens", "logit", "--checkpoint", toy, "--out", toy / "a.png"], toy / "model.safetensors"
+        ),
+        "checkpoint": (["checkpoint", "toy", "--spec", copied, "--out", toy], toy / "model.safetensors"),
+        "checkpoint, base": (
+            ["checkpoint", "toy", "--spec", initial, "--base", toy, "--out", toy], toy / "model.safetensors"
+        ),
+        "checkpoint, a file": (
+            ["checkpoint", "toy", "--spec", initial, "--file", toy / "config.json", "--out", toy], toy / "config.json"
+        ),
+        "checkpoint, an adapter": (
+            ["checkpoint", "toy", "--spec", adapted, "--base", toy, "--out", adapter], adapter / "adapter_config.json"
+        ),
+        "records build": (
+            ["records", "build", "language", "--checkpoint", toy, "--passages", records, "--out", records], records
+        ),
+        "records build, beside weights": (
+            ["records", "build", "language", "--checkpoint", toy, "--out", toy / "a.jsonl"], toy / "model.safetensors"
+        ),
+        "records without-cue": (["records", "without-cue", records, "--out", records], records),
+        "records passages": (["records", "passages", "own", "--spec", parallel, "--out", held], held),
+        "query-states, weights": (
+            ["query-states", "--checkpoint", toy, "--records", records, "--count", 1,
+             "--out", toy / "model.safetensors"], toy / "model.safetensors"
+        ),
+        "observe-arms": (
+            ["observe-arms", "availability", "--checkpoint", toy, "--records", records, "--states", trials,
+             "--set", "language", "--out", trials], trials
+        ),
+        "observe-arms, an input": (
+            ["observe-arms", "visibility", "--checkpoint", toy, "--records", records, "--states", lens,
+             "--set", "language", "--input", f"a={trials}", "--out", trials], trials
+        ),
+        "train-adapter": (["train-adapter", "--checkpoint", toy, "--out", toy], toy / "model.safetensors"),
+        "train-adapter, passages": (
+            ["train-adapter", "--checkpoint", toy, "--passages", passages, "--out", passages], passages / "english.txt"
+        ),
+    }  # fmt: skip
+    return commands
+
+
+@pytest.mark.parametrize("way", ["plainly", "by another path", "by a link"])
+@pytest.mark.parametrize("what", overwriting(Path()))
+def test_what_is_read_is_not_written_over(mine, tmp_path, way, what):
+    command, file = overwriting(mine)[what]
+    if way != "plainly":
+        other = tmp_path / "link" if way == "by a link" else mine / ".." / "mine"
+        if way == "by a link":
+            other.symlink_to(mine)
+        at = len(command) - 1
+        command[at] = other / command[at].relative_to(mine)
+    before, files = file.read_bytes(), sorted(mine.rglob("*"))
+    line = refused(*command)
+    assert "which is read: write elsewhere" in line
+    assert file.read_bytes() == before
+    assert sorted(mine.rglob("*")) == files
+
+
+def test_every_command_that_writes_is_tried(mine):
+    """But those that read no file."""
+    tried = {" ".join(map(str, command)) for command, _ in overwriting(mine).values()} | {"schema ", "plant "}
+    for name, command in commands():
+        if {"out", "into"} & {option.name for option in command.params}:
+            assert any(line.startswith(f"{name} ") for line in tried), name
+
+
+def test_the_projects_own_passages_are_not_written_over(made):
+    """Where none are given, these are read."""
+    before = {path: path.read_bytes() for path in passages.OWN.iterdir()}
+    line = refused("train-adapter", "--checkpoint", made / "checkpoints/toy", "--out", passages.OWN)
+    assert "which is read: write elsewhere" in line
+    assert {path: path.read_bytes() for path in passages.OWN.iterdir()} == before
+
+
+def test_a_lens_may_stand_beside_its_other_format(mine):
+    lens = mine / "artifacts/toy/jacobian_lens.safetensors"
+    lensproof("merge-jacobian", lens, "--out", lens.with_suffix(".pt"))
+    assert lens.with_suffix(".pt").is_file()
+
+
+@pytest.mark.parametrize("log", ["estimates.parquet", "a.txt", "log"])
+def test_a_log_is_written_over_nothing_else(mine, log):
+    files = {path: path.read_bytes() for path in mine.iterdir() if path.is_file()}
+    line = refused("--log", mine / log, "estimate", "readings", mine / log, "--out", mine / "out.parquet")
+    assert line.endswith("a log's name must end in .log")
+    assert {path: path.read_bytes() for path in mine.iterdir() if path.is_file()} == files
+
+
+TRIALS = {
+    "readings": lambda: observations(documents=4),
+    "visibility": lambda: gathered_world.visibility(instances=4, passages=2),
+    "availability": gathered_world.availability,
+}
+
+
+@pytest.mark.parametrize("experiment", TRIALS)
+def test_observations_without_a_trial(tmp_path, experiment):
+    write_parquet(tmp_path / "trials.parquet", TRIALS[experiment]().iloc[:0], {})
+    line = refused("estimate", experiment, tmp_path / "trials.parquet", "--out", tmp_path / "out.parquet")
+    assert line == "the observations hold no trial: give others, or build them again"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("experiment", ["readings", *EXPERIMENTS, *DERIVED, *ON_RECORDS])
+def test_observations_of_something_else(tmp_path, experiment, whole):
+    """Or of nothing at all, with the columns that all have."""
+    table = pd.DataFrame({name: [] for name in FACTORS})
+    if whole:
+        table = gathered_world.worked_example() if experiment != "worked_example" else gathered_world.availability()
+    write_parquet(tmp_path / "trials.parquet", table, {})
+    line = refused("estimate", experiment, tmp_path / "trials.parquet", "--out", tmp_path / "out.parquet")
+    assert "observations" in line
+    assert not (tmp_path / "out.parquet").exists()
 
 
 # -- options that cannot be meant
@@ -573,8 +922,53 @@ def test_records_that_are_none(planted, tmp_path, command, kind):
         file.write_text('{"a": 1}\n')
     line = refused_on_records(planted, tmp_path, command, records=file)
     assert str(file) in line
+    assert "remove" not in line
     if kind == "absent":
-        assert line.endswith(f"build it with `snakemake --cores 2 {file}`")
+        assert line.endswith("does not exist: correct the path")
+
+
+@pytest.mark.parametrize("command", READ_RECORDS)
+def test_records_that_a_rule_makes(planted, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    line = refused_on_records(planted, tmp_path, command, records=Path("results/records/toy/language.jsonl"))
+    assert line.endswith("build it with `snakemake --cores 2 results/records/toy/language.jsonl`")
+
+
+ON_PLANTED = tuple(name for name, (given, _) in on_records(Path()).items() if "--checkpoint" in given)
+
+
+@pytest.mark.parametrize("content", MANIFESTS.values(), ids=MANIFESTS)
+@pytest.mark.parametrize("command", ON_PLANTED)
+def test_a_manifest_that_is_damaged_under_records(planted, tmp_path, command, content):
+    results = own(shutil.copytree(planted, tmp_path / "results"))
+    manifest = results / "checkpoints/planted/checkpoint.json"
+    manifest.write_text(content)
+    manifest.with_name("model.safetensors").unlink()  # nothing can be run
+    line = refused_on_records(results, tmp_path, command)
+    assert f"{manifest} is damaged" in line
+    assert line.endswith("results/checkpoints/planted/checkpoint.json`")
+
+
+@pytest.mark.parametrize("command", ON_PLANTED)
+def test_a_checkpoint_under_records_that_was_not_made_whole(planted, tmp_path, command):
+    folder = shutil.copytree(planted, tmp_path / "elsewhere")
+    for name in ("checkpoint.json", "config.json"):
+        (folder / "checkpoints/planted" / name).unlink()
+        line = refused_on_records(folder, tmp_path, command)
+        assert str(folder / "checkpoints/planted") in line
+        assert "remove" not in line
+
+
+@pytest.mark.parametrize("content", MANIFESTS.values(), ids=MANIFESTS)
+@pytest.mark.parametrize("kind", ["initial", "adapted"])
+def test_a_manifest_that_is_damaged_of_what_a_checkpoint_is_made_from(made, tmp_path, kind, content):
+    base, source = shutil.copytree(made / "checkpoints/toy", tmp_path / "base"), {"kind": kind, "of": "toy"}
+    (base / "checkpoint.json").write_text(content)
+    source |= {"adapter": str(tmp_path)} if kind == "adapted" else {}
+    spec = json.dumps({"title": "t", "licence": "l", "layers": 4, "tied": True, "source": source})
+    line = refused("checkpoint", "toy", "--spec", spec, "--base", base, "--out", tmp_path / "made")
+    assert f"{base / 'checkpoint.json'} is damaged" in line
+    assert [path.name for path in tmp_path.iterdir()] == ["base"]
 
 
 @pytest.mark.parametrize("command", ["query-states", "observe-arms"])
@@ -589,27 +983,32 @@ def test_records_that_were_made_for_another_tokenizer(planted, tmp_path, command
     assert "was made with another tokenizer" in refused_on_records(planted, tmp_path, command, records=file)
 
 
+@pytest.mark.parametrize("made_here", [True, False])
 @pytest.mark.parametrize("kind", [*KINDS, "absent"])
-def test_states_that_are_damaged(planted, tmp_path, kind):
-    file = tmp_path / "given.safetensors"
+def test_states_that_are_damaged(planted, tmp_path, kind, made_here):
+    file = (own(tmp_path / "results") if made_here else tmp_path) / "given.safetensors"
     if kind != "absent":
         shutil.copy(planted / "states_0.safetensors", file)
         spoil(file, kind)
     line = refused_on_records(planted, tmp_path, "observe-arms", states=file)
-    assert line.endswith(f"build it again with `snakemake --cores 2 {file}`" if kind != "absent" else f"2 {file}`")
+    assert str(file) in line
+    assert line.endswith(f"`cd {tmp_path} && snakemake --cores 2 results/given.safetensors`") == made_here
+    assert ("remove it and build it again" in line) == (made_here and kind != "absent")
 
 
+@pytest.mark.parametrize("made_here", [True, False])
 @pytest.mark.parametrize("what", ["weights", "records", "count"])
-def test_states_of_something_else(planted, tmp_path, what):
-    file = tmp_path / "given.safetensors"
+def test_states_of_something_else(planted, tmp_path, what, made_here):
+    file = (own(tmp_path / "results") if made_here else tmp_path) / "given.safetensors"
     tensors, made = (read(planted / "states_0.safetensors") for read in (read_safetensors, read_provenance))
     changed = {"weights": {"weights": "0" * 64}, "records": {"records": ["nobody"] * len(made["records"])},
                "count": {"records": made["records"][1:]}}[what]  # fmt: skip
     write_safetensors(file, tensors, {**made, **changed})
     words = {"weights": "was made with other weights", "records": "holds states of nobody", "count": "is damaged"}[what]
     line = refused_on_records(planted, tmp_path, "observe-arms", states=file)
-    assert words in line
-    assert line.endswith(f"build it again with `snakemake --cores 2 {file}`")
+    assert words in line or (what == "count" and not made_here)
+    again = f"build it again with `cd {tmp_path} && snakemake --cores 2 results/given.safetensors`"
+    assert line.endswith(again if made_here else "give another")
 
 
 @pytest.mark.parametrize("copied", [False, True])
@@ -641,7 +1040,19 @@ def test_passages_that_are_none(made, planted, tmp_path, command, kind):
     # A planted model's own world needs no passages.
     line = refused_on_records(planted, tmp_path, command, "--checkpoint", made / "checkpoints/toy", source=file)
     assert str(file) in line
-    assert line.endswith(f"`snakemake --cores 2 {file}`")
+    assert line.endswith("correct the path" if kind == "absent" else "give another")
+
+
+@pytest.mark.parametrize("command", ["records build", "train-adapter"])
+@pytest.mark.parametrize("kind", [*SPOILED, "absent", "other"])
+def test_passages_that_a_rule_makes(made, planted, tmp_path, monkeypatch, command, kind):
+    monkeypatch.chdir(tmp_path)
+    file = Path("results/passages/own.json")
+    file.parent.mkdir(parents=True)
+    if kind != "absent":
+        file.write_bytes(b"{}" if kind == "other" else SPOILED[kind]((planted / "passages.json").read_bytes()))
+    line = refused_on_records(planted, tmp_path, command, "--checkpoint", made / "checkpoints/toy", source=file)
+    assert line.endswith(" with `snakemake --cores 2 results/passages/own.json`")
 
 
 @pytest.mark.parametrize(
@@ -685,7 +1096,7 @@ def test_an_experiment_on_records_that_is_not_known(planted, tmp_path, name, wor
 
 def test_an_input_that_is_not_there(planted, tmp_path):
     line = refused_on_records(planted, tmp_path, "observe-arms", "--input", f"jacobian_lens={tmp_path / 'lens'}")
-    assert f"{tmp_path / 'lens'} does not exist: build it with" in line
+    assert f"{tmp_path / 'lens'} does not exist: correct the path" in line
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lensproof.config import validated
+from lensproof.claims import catalogue
+from lensproof.config import chosen_layers, validated
+from lensproof.experiments.catalogue import DERIVED
 
 TOOLS = (
     *("sh", "make", "bash", "cat", "cksum", "cp", "echo", "flock", "grep", "ls", "mkdir", "mv", "printf", "rm"),
@@ -281,8 +283,22 @@ def test_unknown_size_is_one_line_before_any_work(project: Project, size: str) -
 
 
 @pytest.mark.parametrize(
+    "cores", ["0", "00", "-1", "x", "", " ", "2.5", "1 2", "1e3", "all all", "ALL", "1#", "²", "$$"]
+)
+@pytest.mark.parametrize("command", ["reproduce", "report", "test-peer", "bench"])
+def test_a_number_of_cores_that_cannot_be_is_one_line_before_any_work(
+    project: Project, command: str, cores: str
+) -> None:
+    output = project.run("make", command, f"CORES={cores}", status=2)
+    assert len(output.splitlines()) == 1
+    assert ": it may be a whole number from 1 on, or all." in output
+    assert not (project.folder / ".venv").exists()
+
+
+@pytest.mark.parametrize(
     ("arguments", "expected"),
     [
+        (["CORES=10"], ["--config", "preset=desk", "--cores", "10", "--"]),
         # The default too is named, so that results of another preset are replaced without a question.
         ([], ["--config", "preset=desk", "--cores", "all", "--"]),
         (["SIZE=desk", "CORES=1"], ["--config", "preset=desk", "--cores", "1", "--"]),
@@ -461,6 +477,37 @@ def preset(root: Path) -> Callable[[str], dict]:
 def test_presets_are_valid_and_know_their_name(preset: Callable[[str], dict], name: str, level: str) -> None:
     config = validated(preset(name))
     assert (config.preset, config.level) == (name, level)
+
+
+@pytest.mark.parametrize("name", ["small", "smoke"])
+def test_what_is_drawn_by_layer_reaches_the_last_layer(preset: Callable[[str], dict], name: str) -> None:
+    """Of figures 1, 4, 7 and 8, whose captions speak of it."""
+    config = validated(preset(name))
+    for section in (config.readings, config.experiments.directions, config.experiments.coherence):
+        for checkpoint in config.checkpoints:
+            depth = config.registry.checkpoints[checkpoint].layers
+            assert {0, depth} <= set(chosen_layers(section.layers, depth))
+
+
+def test_the_smallest_run_has_the_documents_that_claims_ask_for(preset: Callable[[str], dict]) -> None:
+    """Of verdicts at its level; those on the paper's own numbers ask for more."""
+    config, checked = validated(preset("small")), 0
+    for name, claim in catalogue.load("claims")["claims"].items():
+        least = claim.get("guards", {}).get("min_clusters")
+        experiment = DERIVED.get(claim.get("experiment", "readings"), claim.get("experiment", "readings"))
+        if isinstance(least, dict) and experiment not in ("costs", "examples"):
+            read = experiment == "readings"
+            sizes = (
+                list(config.gathered.instances.values())  # which may share passages
+                if claim["paper"] == "gathered"
+                else [
+                    config.sequences(c) if read else config.experiments.sizes(experiment, c)[0]
+                    for c in config.checkpoints
+                ]
+            )
+            assert min(sizes) >= least["desk"], name
+            checked += 1
+    assert checked > 30
 
 
 def test_the_smoke_corpus_is_what_its_checksum_says(preset: Callable[[str], dict], root: Path) -> None:

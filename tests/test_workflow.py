@@ -53,6 +53,7 @@ def test_the_dag_is_built_without_anything_heavy(root, folder):
         ("readngs=1", "unknown key readngs"),
         ("calibration={sequences: many}", "calibration.sequences"),
         ("readings={sequences: many}", "readings.sequences: should be a whole number or a mapping (it is 'many')"),
+        ("readings={sequences: 100000}", "config: readings: sequences is 100000, more than 1000 shards of 2: lower"),
         ("readings={layers: [40]}", "readings.layers names layer 40, but smollm2-135m has layers 0 to 30"),
     ],
 )

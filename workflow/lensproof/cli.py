@@ -28,9 +28,18 @@ class Commands(click.Group):
         return importlib.import_module(f"lensproof.commands.{name.replace('-', '_')}").command
 
 
+def _named_log(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """It is written before anything is read: an input given by mistake would be lost."""
+    if path is not None and path.suffix != ".log":
+        raise LensproofError(f"cannot write {path}: a log's name must end in .log")
+    return path
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(lensproof.__version__, prog_name="lensproof")
-@click.option("--log", type=click.Path(path_type=Path), help="Also write messages and errors to this file.")
+@click.option(
+    "--log", type=click.Path(path_type=Path), callback=_named_log, help="Also write messages and errors to this .log."
+)
 def cli(log: Path | None) -> None:
     """Rebuild, check and use what two papers say about reading a transformer's residual stream."""
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]

@@ -284,6 +284,11 @@ class BandLens(Strict):
     prompts: Positive = Field(description="sequences to average over")
     shard: Positive = Field(description="prompts per shard; a killed run loses at most one shard")
 
+    @model_validator(mode="after")
+    def _named_shards(self) -> BandLens:
+        _in_shards("prompts", self.prompts, self.shard)
+        return self
+
 
 class Gathered(Strict):
     """Experiments of "Gathered, Not Admitted"."""
@@ -310,6 +315,7 @@ class Gathered(Strict):
             for chosen in experiment.sets:
                 if family(chosen) not in self.instances:
                     raise ValueError(f"instances does not say how many of {family(chosen)} there are to be")
+        _in_shards("instances", self.instances, self.shard)
         return self
 
 
@@ -318,10 +324,22 @@ def family(records: str) -> Family:
     return records.partition("_")[0]
 
 
+FEWEST = 2
+"""Sequences that typical attention can be calibrated on: each half is predicted from the other."""
+SHARDS = 1000
+"""As many have names of three digits."""
+
+
+def _in_shards(key: str, number: int | Mapping[str, int], size: int) -> None:
+    most = number if isinstance(number, int) else max(number.values())
+    if most > SHARDS * size:
+        raise ValueError(f"{key} is {most}, more than {SHARDS} shards of {size}: lower {key} or raise shard")
+
+
 class Calibration(Strict):
     """Typical attention (LexFrame section 3.3)."""
 
-    sequences: Annotated[int, Field(ge=2)] = Field(description="token sequences to calibrate on")
+    sequences: Annotated[int, Field(ge=FEWEST)] = Field(description="token sequences to calibrate on")
 
 
 class JacobianLens(Strict):
@@ -331,6 +349,11 @@ class JacobianLens(Strict):
     shard: Positive = Field(description="prompts per shard; a killed run loses at most one shard")
     skip: Annotated[int, Field(ge=0)] = Field(description="positions left out at the start of a prompt")
     cotangents: Positive = Field(description="output dimensions differentiated at once (memory against speed)")
+
+    @model_validator(mode="after")
+    def _named_shards(self) -> JacobianLens:
+        _in_shards("prompts", self.prompts, self.shard)
+        return self
 
 
 def _rising_orders(orders: list[int]) -> list[int]:
@@ -366,20 +389,26 @@ def _rising(layers: list[int], other: str) -> list[int]:
 
 
 class Every(Strict):
-    """Layers 0, n, 2n, ... below L."""
+    """Layers 0, n, 2n, ... below L, and L itself where ``last`` says so."""
 
     every: Positive
+    last: bool = Field(default=False, description="the last layer, L, too")
 
 
 def _of_layers(chosen: str | Every | list[int]) -> str | Every | list[int]:
     return _rising(chosen, "`all` or `{every: n}`") if isinstance(chosen, list) else chosen
 
 
+LAYERS = "`all`, `{every: n}` (layers 0, n, 2n, ... below L; `{every: n, last: true}`: and L) or layers"
 Layers = Annotated[Literal["all"] | Every | list[Annotated[int, Field(ge=0)]], AfterValidator(_of_layers)]
 
 
 def chosen_layers(chosen: str | Every | Mapping[str, int] | list[int], depth: int) -> list[int]:
-    """``all`` (0 .. L), ``{every: n}`` (0, n, 2n, ... below L), or the layers themselves, rising and each once.
+    """Layers by what is said of them, rising and each once.
+
+    Args:
+        chosen: ``all`` (0 .. L), ``{every: n}`` (0, n, 2n, ... below L; with ``last: true`` also L), or layers.
+        depth: L.
 
     Raises:
         LensproofError: a layer that a model of ``depth`` blocks does not have.
@@ -387,7 +416,8 @@ def chosen_layers(chosen: str | Every | Mapping[str, int] | list[int], depth: in
     if chosen == "all":
         return list(range(depth + 1))
     if isinstance(chosen, Every | Mapping):
-        return list(range(0, depth, chosen.every if isinstance(chosen, Every) else chosen["every"]))
+        steps = Every.model_validate(chosen)
+        return [*range(0, depth, steps.every), *([depth] if steps.last else [])]
     for layer in chosen:
         if not 0 <= layer <= depth:
             raise LensproofError(f"layer {layer} is out of range: the model has layers 0 to {depth}")
@@ -399,11 +429,12 @@ class Sampled(Strict):
 
     sequences: ByCheckpoint = Field(description="test sequences; or by checkpoint, `default` standing for the others")
     shard: Positive = Field(description="sequences per shard; a killed run loses at most one shard")
-    layers: Layers = Field(description="`all`, `{every: n}` (layers 0, n, 2n, ... below L) or layers")
+    layers: Layers = Field(description=LAYERS)
 
     @model_validator(mode="after")
     def _default(self) -> Sampled:
         _with_default("sequences", self.sequences)
+        _in_shards("sequences", self.sequences, self.shard)
         return self
 
 
@@ -502,7 +533,7 @@ class StandIns(Sampled):
 
     positions: Positive = Field(description="states per sequence whose directions are compared")
     labels: Positive = Field(description="vocabulary labels, spread over the frequency ranking")
-    calibrations: Positive = Field(description="disjoint calibration texts")
+    calibrations: Annotated[int, Field(ge=1, le=100)] = Field(description="disjoint calibration texts, a job for each")
 
 
 class Training(Sampled):
@@ -552,7 +583,7 @@ def _text(text: str) -> str:
 class Examples(Strict):
     """Table 9: prefixes, read at some layers."""
 
-    layers: Layers = Field(description="`all`, `{every: n}` (layers 0, n, 2n, ... below L) or layers")
+    layers: Layers = Field(description=LAYERS)
     orders: Orders = Field(description="orders of the reference frames")
     prefixes: list[Annotated[str, AfterValidator(_text)]] = Field(
         min_length=1, description="texts whose next token is read"
@@ -574,7 +605,7 @@ class Sensitivity(Strict):
     """Open points decided otherwise, on a few states; calibrated anew once, so all sequences are one shard."""
 
     sequences: Annotated[int, Field(ge=4)] = Field(description="test sequences")
-    layers: Layers = Field(description="`all`, `{every: n}` (layers 0, n, 2n, ... below L) or layers")
+    layers: Layers = Field(description=LAYERS)
     positions: Positive = Field(description="states per sequence whose directions are compared")
     labels: Positive = Field(description="vocabulary labels, spread over the frequency ranking")
     pairs: Positive = Field(description="pairs of states per layer, over all sequences")
@@ -677,6 +708,12 @@ class Config(Strict):
                 f"experiments.long_context.long ({long} tokens) must be a multiple of sequence_length "
                 f"({self.sequence_length}): change one; neither may be longer than the checkpoints take or than "
                 "the documents of the corpus are"
+            )
+        if self.calibration_sequences(long) < FEWEST:
+            least = -(-FEWEST * long // self.sequence_length)
+            raise ValueError(
+                f"calibration.sequences ({self.calibration.sequences}) hold less than {FEWEST} sequences of "
+                f"experiments.long_context.long ({long} tokens) to calibrate on: raise it to at least {least}"
             )
         for name, checkpoint in self.registry.checkpoints.items():
             if isinstance(checkpoint.source, InitialSource | AdaptedSource):

@@ -80,24 +80,25 @@ def write_json(path: str | Path, value: Any) -> None:
 
 
 def absent(path: str | Path) -> LensproofError:
-    """What is said of a file of the workflow that does not exist."""
-    return LensproofError(f"{path} does not exist: build it with {_command(path)}")
+    """What is said of a file that does not exist."""
+    build = command_for(path)
+    return LensproofError(f"{path} does not exist: {f'build it with `{build}`' if build else 'correct the path'}")
 
 
 def damaged(path: str | Path, why: object, target: str | Path | None = None) -> LensproofError:
-    """What is said of a file of the workflow that cannot be what its step wrote: one line, however long the reason.
+    """What is said of a file that cannot be what its step wrote: one line, however long the reason.
+
+    To remove it is advised only where a rule makes it again.
 
     Args:
         path: the file or folder.
         why: what is wrong with it.
         target: the file by which the workflow knows it, where that is another.
     """
-    reason = " ".join(str(why).split())[:200]
-    return LensproofError(f"{path} is damaged ({reason}): remove it and build it again with {_command(target or path)}")
-
-
-def _command(path: str | Path) -> str:
-    return f"`{command_for(path)}`"
+    reason, build = " ".join(str(why).split())[:200], command_for(target or path)
+    if build is None:
+        return LensproofError(f"{path} is damaged, or not what is needed here ({reason}): give another")
+    return LensproofError(f"{path} is damaged ({reason}): remove it and build it again with `{build}`")
 
 
 def read_json(path: str | Path, *keys: str) -> Any:
@@ -182,17 +183,16 @@ def read_benchmark(path: str | Path) -> pd.Series:
     try:
         return pd.read_csv(path, sep="\t", na_values="NA").iloc[-1][["cpu_time", "s", "max_rss"]].astype(float)
     except (OSError, ValueError, KeyError, IndexError) as error:
-        raise LensproofError(
-            f"{path} is no benchmark of Snakemake ({error}): remove it; its times are then missing"
-        ) from error
+        mend = "remove it; its times are then missing" if command_for(path) else "give another file"
+        raise LensproofError(f"{path} is no benchmark of Snakemake ({error}): {mend}") from error
 
 
 def _having(columns: Collection[str], table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
     missing = [name for name in columns if name not in table]
     if missing:
-        raise LensproofError(
-            f"{path} has no column {', '.join(missing)}: give another file, or remove it and build it again"
-        )
+        build = command_for(path)
+        again = f", or remove it and build it again with `{build}`" if build else ""
+        raise LensproofError(f"{path} has no column {', '.join(missing)}: give another file{again}")
     return table
 
 

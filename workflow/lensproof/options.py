@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -22,22 +23,98 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # malloc.h
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
+
+def _whole(context: click.Context, option: click.Parameter, folder: Path) -> Path:
+    """A checkpoint whose manifest says which weights are run, before any of them is."""
+    from lensproof.checkpoints.manifest import digest, existing
+
+    digest(existing(folder))
+    return folder
+
+
 checkpoint = click.option(
-    "--checkpoint", "checkpoint", type=FOLDER, required=True, help="Folder of the checkpoint, results/checkpoints/NAME."
-)
+    "--checkpoint", "checkpoint", type=FOLDER, required=True, callback=_whole,
+    help="Folder of the checkpoint, results/checkpoints/NAME.",
+)  # fmt: skip
 sequences = click.option("--sequences", type=FILE, required=True, help="Token sequences made by `lensproof sequences`.")
 records = click.option("--records", type=FILE, required=True, help="Benchmark records made by `lensproof records`.")
 
 
-def out(*forms: str, required: bool = True, help: str = "File to write.") -> Callable:
-    """The file to write, whose name must end in one of ``forms``: what is written does not follow the name."""
+def out(*forms: str, required: bool = True, help: str = "File to write.", together: Collection[str] = ()) -> Callable:
+    """The file to write, whose name must end in one of ``forms``, if any: what is written does not follow the name.
+
+    A file that the command reads is not written over.
+
+    Args:
+        forms: endings.
+        required: whether it must be given.
+        help: what it is.
+        together: endings of the files that are written with it, each in place of its own.
+    """
 
     def checked(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-        if path is not None and path.suffix not in forms:
+        if path is not None and forms and path.suffix not in forms:
             raise LensproofError(f"cannot write {path}: its name must end in {', '.join(forms)}")
         return path
 
-    return click.option("--out", type=FILE, required=required, callback=checked, help=help)
+    def decorate(command: Callable) -> Callable:
+        @functools.wraps(command)
+        def sparing(**given: Any) -> Any:
+            if path := given["out"]:
+                spare([path, *map(path.with_suffix, together)], given)
+            return command(**given)
+
+        return click.option("--out", type=FILE, required=required, callback=checked, help=help)(sparing)
+
+    return decorate
+
+
+def folder_out(command: Callable) -> Callable:
+    """The folder to write, which holds nothing that the command reads."""
+
+    @functools.wraps(command)
+    def sparing(**given: Any) -> Any:
+        spare([given["out"]], given)
+        return command(**given)
+
+    return click.option("--out", type=FOLDER, required=True, help="Folder to write.")(sparing)
+
+
+def spare(written: Iterable[Path], given: Mapping[str, Any]) -> None:
+    """Refuse to write over what is read.
+
+    Args:
+        written: files, or a folder whose content is replaced.
+        given: a command's arguments: every path among them but ``out`` and ``into`` is read, and of a checkpoint's
+            folder every file.
+
+    Raises:
+        LensproofError: naming what would be lost.
+    """
+    read = [path for name, value in given.items() if name not in ("out", "into") for path in _paths(value)]
+    folders = {Path(given[name]).resolve() for name in ("checkpoint", "base") if given.get(name)}
+    for path in written:
+        place = path.resolve()
+        for other in read:
+            if place == other.resolve() or place in other.resolve().parents:
+                raise LensproofError(f"{path} would be written over {other}, which is read: write elsewhere")
+        for folder in folders.intersection(place.parents):
+            if (folder / "config.json").is_file():
+                raise LensproofError(f"{path} would stand in the checkpoint {folder}, which is read: write elsewhere")
+
+
+def spare_source(written: Path, source: object) -> None:
+    """The same where the registry says what is read."""
+    named = (getattr(source, name, None) for name in ("path", "adapter"))
+    spare([written], {"source": tuple(Path(path) for path in named if isinstance(path, str))})
+
+
+def _paths(value: Any) -> Iterator[Path]:
+    """The paths in an argument: itself, or of several each, also as ``NAME=FILE``."""
+    if isinstance(value, Path):
+        yield value
+    for part in value if isinstance(value, tuple) else ():
+        yield Path(part.partition("=")[2]) if isinstance(part, str) else part
 
 
 def files(name: str, *, required: bool = True) -> Callable:

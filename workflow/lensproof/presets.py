@@ -66,10 +66,17 @@ def _files(preset: str, found: Mapping[str, Any]) -> Sequence[str]:
     return own or [str(FOLDER / f"{preset}.yaml")]
 
 
-def command_for(path: str | Path) -> str:
-    """What to type to build a file of the results, with the preset of the folder that it stands in."""
-    folder = next((parent for parent in Path(path).parents if (parent / NAME).is_file()), RESULTS)
-    return command(shlex.quote(str(path)), results=folder)
+def command_for(path: str | Path) -> str | None:
+    """What to type to build a file, with the preset of the results that it stands in; None where no rule makes it: it
+    stands in no folder of results."""
+    file = Path(os.path.abspath(path))
+    own = (RESULTS.absolute(), ROOT / RESULTS)
+    folders = [folder for folder in file.parents if folder.name == RESULTS.name]
+    folder = next((folder for folder in folders if folder in own or (folder / NAME).is_file()), None)
+    if folder is None:
+        return None
+    build = command(shlex.quote(str(file.relative_to(folder.parent))), results=folder)
+    return build if folder == own[0] else f"cd {shlex.quote(str(folder.parent))} && {build}"
 
 
 def refusal(asked: str, targets: Sequence[str] = (), results: str | Path = RESULTS) -> str | None:

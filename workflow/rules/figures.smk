@@ -23,7 +23,7 @@ for paper, name, experiments in listed(FIGURES):
             pdf=f"results/figures/{paper}/{name}.pdf",
             svg=report(
                 f"results/figures/{paper}/{name}.svg",
-                caption=f"../report/{paper}_{name}.rst",
+                caption="../report/item.rst",
                 category=PAPERS[paper],
                 labels={"item": figures.title(name), "kind": "figure"},
             ),
@@ -35,10 +35,11 @@ for paper, name, experiments in listed(FIGURES):
             "../../envs/lensproof.yaml"
         params:
             code=code_hash("figure", f"lensproof.figures.{paper}_{name}"),
-            name=f"{paper} {name}",
+            paper=paper,
+            name=name,
             titles=TITLES,
         shell:
-            "lensproof --log {log} figure {params.name} {input} {params.titles} --out {output.pdf}"
+            "lensproof --log {log} figure {params.paper} {params.name} {input} {params.titles} --out {output.pdf}"
 
 
 for paper, name, experiments in listed(TABLES):
@@ -52,7 +53,7 @@ for paper, name, experiments in listed(TABLES):
         output:
             csv=report(
                 f"results/tables/{paper}/{name}.csv",
-                caption=f"../report/{paper}_{name}.rst",
+                caption="../report/item.rst",
                 category=PAPERS[paper],
                 labels={"item": figures.title(name), "kind": "table"},
             ),
@@ -64,11 +65,12 @@ for paper, name, experiments in listed(TABLES):
             "../../envs/lensproof.yaml"
         params:
             code=code_hash("table", f"lensproof.figures.{paper}_{name}"),
-            name=f"{paper} {name}",
+            paper=paper,
+            name=name,
             estimates=shown(paper, experiments),
             titles=TITLES,
         shell:
-            "lensproof --log {log} table {params.name} {params.estimates} {params.titles} --out {output.csv}"
+            "lensproof --log {log} table {params.paper} {params.name} {params.estimates} {params.titles} --out {output.csv}"
 
 
 rule lexframe:

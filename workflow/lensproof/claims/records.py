@@ -1,15 +1,32 @@
-"""The records under ``results/claims``: reading them back, and holding them against what is expected."""
+"""What was judged, ``results/claims`` and ``results/claims.csv``: reading it back, and holding it against what is
+expected.
+
+Neither is trusted: a record that another hand has changed, or that was made by another rule than ``claims.yaml`` has
+now, is refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from lensproof.claims import catalogue
+from lensproof.claims.models import Claim, claims
+from lensproof.claims.verdicts import COLUMNS, about, together
 from lensproof.errors import LensproofError
-from lensproof.files import read_json
+from lensproof.files import damaged, read_json, read_table
 from lensproof.presets import command
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from jsonschema import Draft202012Validator
+
+SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
+VERDICTS = ("reproduced", "contradicted", "inconclusive", "not testable", "not run")
 
 
 def record_path(results: Path, claim: str) -> Path:
@@ -21,20 +38,148 @@ def record(results: Path, claim: str, published: Path = catalogue.PUBLISHED) -> 
     """The record of one claim.
 
     Raises:
-        LensproofError: there is no such claim, or it has not been judged yet; the line says what to type.
+        LensproofError: there is no such claim, it has not been judged yet, or its record is damaged; the line says
+            what to type.
     """
+    read = reader(published)
     catalogue.known(claim, published)
     path = record_path(results, claim)
     if not path.exists():
         raise LensproofError(f"{claim} has not been judged yet: run `{command(f'claim_{claim}', results=results)}`")
-    return read_json(path)
+    return read(path)
 
 
 def records(results: Path, paper: str | None = None, published: Path = catalogue.PUBLISHED) -> dict[str, Any]:
-    """Claim id -> record, or None where the claim has not been judged, in the order of ``claims.yaml``."""
+    """Claim id -> record, or None where the claim has not been judged, in the order of ``claims.yaml``.
+
+    Raises:
+        LensproofError: a record is damaged.
+    """
+    read = reader(published)
     names = [name for name, of in catalogue.experiments(published).items() if paper in (None, of.split("/")[0])]
     paths = {name: record_path(results, name) for name in names}
-    return {name: read_json(path) if path.exists() else None for name, path in paths.items()}
+    return {name: read(path) if path.exists() else None for name, path in paths.items()}
+
+
+def reader(published: Path = catalogue.PUBLISHED) -> Callable[[Path], dict[str, Any]]:
+    """What reads a record, if it is one of the claim that its file is named after, as ``claims.yaml`` has it now.
+
+    Raises:
+        LensproofError: here and there; of a record, naming the file and what is wrong.
+    """
+    known = claims(published)
+    stated = {paper: catalogue.load(paper, published) for paper in {claim.paper for claim in known.values()}}
+
+    def read(path: Path) -> dict[str, Any]:
+        value = read_json(path)
+        for why in _wrong(value, path.stem, known, stated):
+            raise damaged(path, why)
+        return value
+
+    return read
+
+
+def _wrong(value: Any, name: str, known: Mapping[str, Claim], stated: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with a record, the worst first."""
+    from jsonschema.exceptions import best_match
+
+    if error := best_match(_schema().iter_errors(value)):
+        where = error.json_path.removeprefix("$").removeprefix(".")
+        yield f"{where}: {_short(error.message)}" if where else _short(error.message)
+    if value["claim"] != name:
+        yield f"it holds the claim {value['claim']}"
+    if name not in known:
+        yield "claims.yaml has no such claim"
+    wanted = _fixed(about(name, known[name], stated[known[name].paper], value["level"]))
+    for key, said in _fixed(value).items():
+        if said != wanted[key]:
+            yield f"its {key} is not what claims.yaml and the paper's values say now"
+    seen = [case["checkpoint"] for case in value["checkpoints"]]
+    if len(set(seen)) < len(seen):
+        yield "it holds a checkpoint twice"
+    for case in value["checkpoints"]:
+        if case["level"] not in ("planted", value["level"]):
+            yield f"the level on {case['checkpoint']} is {case['level']}, the run's is {value['level']}"
+        if case["expected"] != (case["level"] in known[name].expected):
+            yield f"what is expected on {case['checkpoint']} is not what claims.yaml says now"
+    for case, says in zip(value["checkpoints"], _verdicts(value), strict=True):
+        yield from _wrong_case(case, says)
+
+
+def _fixed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record says that the papers' values and claims.yaml decide, apart from words and order."""
+    stated = {item["path"]: {of["checkpoint"]: of["value"] for of in item["values"]} for item in record["published"]}
+    plain = {key: record[key] for key in ("paper", "experiment", "across")}
+    return {**plain, "published": stated, "rule": record["rule"]["data"]}
+
+
+def _verdicts(record: Mapping[str, Any]) -> list[str]:
+    """What rule and guards say on each checkpoint: what the rule does unless a guard fails; of a claim across
+    checkpoints, what those of one level say together."""
+    cases = [
+        {**case, "verdict": case["outcome"] if all(guard["passes"] for guard in case["guards"]) else "not testable"}
+        for case in record["checkpoints"]
+    ]
+    return [case["verdict"] for case in (together(cases, record["across"]) if record["across"] else cases)]
+
+
+def _wrong_case(case: Mapping[str, Any], says: str) -> Iterator[str]:
+    """A verdict is what rule and guards say, and a rule says what one of its parts does."""
+    if case["verdict"] != says:
+        yield f"the verdict on {case['checkpoint']} is {case['verdict']}, its rule and guards say {says}"
+    if case["outcome"] not in [part["verdict"] for part in case["parts"]]:
+        yield f"the outcome on {case['checkpoint']} is {case['outcome']}, no part of its rule says so"
+    for estimate in _estimates(case):
+        if estimate["lo"] is not None and estimate["hi"] is not None and not estimate["lo"] <= estimate["hi"]:
+            yield f"an interval on {case['checkpoint']} ends before it starts"
+
+
+def _estimates(case: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for item in (case, *case["parts"], *case["values"]):
+        yield from filter(None, (item["estimate"], *item.get("by_layer", ())))
+
+
+def _short(message: str, most: int = 160) -> str:
+    """The end of a message of jsonschema says what is wrong, its start shows the value, which may be long."""
+    return message if len(message) <= most else f"... {message[-most:]}"
+
+
+@functools.cache
+def _schema() -> Draft202012Validator:
+    from jsonschema import Draft202012Validator
+
+    text = (SCHEMAS / "claim.schema.yaml").read_text(encoding="utf-8")
+    return Draft202012Validator(yaml.load(text, Loader=catalogue.LOADER))  # noqa: S506  # a safe one
+
+
+def table(path: Path, published: Path = catalogue.PUBLISHED) -> pd.DataFrame:
+    """``results/claims.csv``: at least a row of every claim, one for each checkpoint that it was judged on.
+
+    Raises:
+        LensproofError: it is missing or damaged, or something else; the line says what is wrong.
+    """
+    found = read_table(path, COLUMNS)
+    for why in _wrong_table(found, list(catalogue.experiments(published))):
+        raise damaged(path, why)
+    return found
+
+
+def _wrong_table(found: pd.DataFrame, names: list[str]) -> Iterator[str]:
+    for column, known in (("claim", names), ("verdict", VERDICTS), ("level", catalogue.LEVELS)):
+        for value in found.loc[~found[column].isin(known), column]:
+            yield f"there is no {column} {value}"
+    for name in names:
+        if name not in set(found["claim"]):
+            yield f"it has no row of {name}"
+    places = found[["claim", "checkpoint"]]
+    for claim in found.loc[places.duplicated(), "claim"]:
+        yield f"it has a row of {claim} twice"
+    for column in ("estimate", "lo", "hi", "n"):
+        for value in found[column].dropna():
+            if not isinstance(value, int | float):
+                yield f"{column} is {value}"
+    for claim in found.loc[found["lo"] > found["hi"], "claim"]:
+        yield f"an interval of {claim} ends before it starts"
 
 
 def levels(judged: Iterable[dict[str, Any] | None]) -> list[str]:
@@ -65,10 +210,10 @@ def shortfalls(judged: dict[str, Any], expected: dict[str, list[str]]) -> Iterat
             if record is None:
                 yield f"{name}: not run; build it with `{command(f'claim_{name}', preset=preset)}`"
                 break
-            yield from _short(name, [case for case in record["checkpoints"] if case["level"] == level])
+            yield from _at_level(name, [case for case in record["checkpoints"] if case["level"] == level])
 
 
-def _short(name: str, cases: list[dict[str, Any]]) -> Iterator[str]:
+def _at_level(name: str, cases: list[dict[str, Any]]) -> Iterator[str]:
     """What is short of a claim at one level."""
     if cases and all(case["verdict"] == "not testable" for case in cases):
         yield f"{name}: not testable on any {cases[0]['level']} checkpoint; {cases[0]['reason']}"

@@ -81,8 +81,15 @@ def judge(
     """
     if not cases:
         raise LensproofError(f"no estimates to judge {name} on: give those of {claim.experiment}")
-    published = cases[0].published
-    verdicts = [_verdict(claim, case, "planted" if case.checkpoint in planted else level) for case in cases]
+    verdicts = [_verdict(claim, it, "planted" if it.checkpoint in planted else level) for it in cases]
+    return {
+        **about(name, claim, cases[0].published, level),
+        "checkpoints": together(verdicts, claim.across) if claim.across else verdicts,
+    }
+
+
+def about(name: str, claim: Claim, published: Mapping[str, Any], level: Level) -> dict[str, Any]:
+    """The part of a claim's record that no estimate can change; arguments as for :func:`judge`."""
     return {
         "claim": name,
         "paper": claim.paper,
@@ -94,7 +101,6 @@ def judge(
         "experiment": claim.experiment,
         "published": _published(claim, published),
         "rule": {"words": claim.words(level), "data": claim.rule.model_dump(mode="json", exclude_none=True)},
-        "checkpoints": _together(verdicts, claim.across) if claim.across else verdicts,
     }
 
 
@@ -130,7 +136,7 @@ def _verdict(claim: Claim, case: Evidence, level: Level) -> dict[str, Any]:
     }
 
 
-def _together(verdicts: list[dict[str, Any]], across: str) -> list[dict[str, Any]]:
+def together(verdicts: list[dict[str, Any]], across: str) -> list[dict[str, Any]]:
     """Verdicts of a claim across checkpoints: those of one level share theirs, and each keeps what its own rule says.
 
     Checkpoints on which the claim cannot be tested are left out, and stay so.

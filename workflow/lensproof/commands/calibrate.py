@@ -30,9 +30,9 @@ def command(
 ) -> None:
     """Calibrate typical attention on sequences of the calibration role, by default the first ones."""
     from lensproof.checkpoints.load import load
+    from lensproof.checkpoints.manifest import MANIFEST, digest
     from lensproof.corpora import needs
     from lensproof.corpora.sequences import disjoint, tokens
-    from lensproof.files import read_json
     from lensproof.frames import typical
     from lensproof.provenance import record
 
@@ -40,9 +40,7 @@ def command(
     text = tokens(disjoint(needs.sequences_for(checkpoint, sequences), "calibration", count, part))
     decoder = load(checkpoint, device, precision)
     fitted = typical.calibrate(decoder, text, progress=f"typical attention, {checkpoint.name}")
-    manifest = checkpoint / "checkpoint.json"
+    manifest = checkpoint / MANIFEST
     inputs = {"weights": manifest, "sequences": sequences}
     settings = {"count": count, "part": part, "device": str(decoder.device), "precision": precision}
-    typical.save(
-        out, fitted, {**record("calibrate", inputs, **settings), "weights": read_json(manifest, "sha256")["sha256"]}
-    )
+    typical.save(out, fitted, {**record("calibrate", inputs, **settings), "weights": digest(checkpoint)})

@@ -15,7 +15,7 @@ from lensproof import options
 @options.registry
 @click.option("--file", type=options.FILE, help="What `lensproof fetch` left, for a wheel source.")
 @click.option("--base", type=options.FOLDER, help="The checkpoint that this one is made from, untrained or adapted.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
+@options.folder_out
 def command(
     name: str, spec: str | None, configfile: tuple[Path, ...], file: Path | None, base: Path | None, out: Path
 ) -> None:
@@ -23,7 +23,9 @@ def command(
     from lensproof.checkpoints import registry
     from lensproof.checkpoints.build import build
 
-    manifest = build(name, registry.checkpoint(name, spec, configfile), out, file, base)
+    entry = registry.checkpoint(name, spec, configfile)
+    options.spare_source(out, entry.source)
+    manifest = build(name, entry, out, file, base)
     logging.getLogger("lensproof").info(
         "%s: %s, %s layers, weights and tokenizer in %s", name, manifest["architecture"], manifest["layers"], out
     )

@@ -22,11 +22,20 @@ def command(records: tuple[Path, ...], level: str, published: Path, out: Path) -
 
     from lensproof.claims.catalogue import load
     from lensproof.claims.models import claims
+    from lensproof.claims.records import reader
     from lensproof.claims.verdicts import COLUMNS, csv_rows, not_run
-    from lensproof.files import atomic, provenance_path, read_json, write_json
+    from lensproof.errors import LensproofError
+    from lensproof.files import atomic, provenance_path, write_json
     from lensproof.provenance import record
 
-    judged = {item["claim"]: item for item in map(read_json, records)}
+    read, judged, files = reader(published), {}, {}
+    for path in records:
+        item = read(path)
+        if item["level"] != level:
+            raise LensproofError(f"{path} was judged at the level {item['level']}, not {level}: judge it again")
+        if (other := files.setdefault(item["claim"], path)) != path:
+            raise LensproofError(f"{other} and {path} are records of one claim: give one")
+        judged[item["claim"]] = item
     preset = os.environ.get(presets.VARIABLE)
     rows = []
     for name, claim in claims(published).items():

@@ -23,6 +23,7 @@ def command(name: str, spec: str | None, configfile: tuple[Path, ...], file: Pat
     from lensproof.files import write_parquet
 
     entry = registry.corpus(name, spec, configfile)
+    options.spare_source(out, entry.source)
     with scratch(out) as folder:
         table, provenance = collect(name, entry, folder, file)
     write_parquet(out, table, provenance)

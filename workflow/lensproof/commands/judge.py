@@ -49,20 +49,24 @@ def command(
 
     from lensproof.claims import models
     from lensproof.claims.catalogue import known, load
-    from lensproof.claims.verdicts import checked, evidence, judge
-    from lensproof.files import read_parquet, write_json
+    from lensproof.claims.verdicts import evidence, judge
+    from lensproof.files import write_json
     from lensproof.provenance import record
+    from lensproof.statistics.estimates import read
 
     if (out is None) == (into is None) or (out is not None and "," in claims):
         raise LensproofError("say --out FILE for the record of one claim, or --into FOLDER for those of several")
+    names = claims.split(",")
+    if into is not None:
+        options.spare([into / f"{name}.json" for name in names], {"estimates": estimates})
     rules = models.claims(published)
     facts = {**dict.fromkeys(tied, True), **dict.fromkeys(untied, False)}
-    tables = {path: checked(read_parquet(path)) for path in estimates}
+    tables = {path: read(path) for path in estimates}
     everything = pd.concat(tables.values())
     origins = [_Origin.of(path, table) for path, table in tables.items()]
     provenance = record("judge", options.named(estimates), level=level, planted=list(planted), tied=facts)
     found = {}
-    for name in (known(part, published) for part in claims.split(",")):
+    for name in (known(name, published) for name in names):
         rule = rules[name]
         cases = evidence(everything, load(rule.paper, published), facts, rule.experiment)
         result = judge(name, rule, cases, level, planted)

@@ -39,10 +39,11 @@ def command(
 ) -> None:
     """Run EXPERIMENT on test sequences and write one row per trial."""
     from lensproof.checkpoints.load import load
+    from lensproof.checkpoints.manifest import MANIFEST, digest
     from lensproof.checkpoints.registry import section
     from lensproof.corpora import needs
     from lensproof.experiments.run import Run
-    from lensproof.files import read_json, write_parquet
+    from lensproof.files import write_parquet
     from lensproof.provenance import record
 
     module = options.observation(experiment)
@@ -52,7 +53,7 @@ def command(
         log.info("%s is made in %s, whatever --precision says", experiment, needed)
         precision = needed
     options.use_threads(threads)
-    manifest = checkpoint / "checkpoint.json"
+    manifest = checkpoint / MANIFEST
     run = Run(
         folder=checkpoint,
         sequences=needs.sequences_for(checkpoint, sequences),
@@ -61,11 +62,11 @@ def command(
         count=count,
         options=chosen,
         inputs=files,
-        weights=read_json(manifest, "sha256")["sha256"],
+        weights=digest(checkpoint),
         seed=seed,
     )
     table = module.observe(run).assign(checkpoint=checkpoint.name, precision=precision, seed=seed)
-    table = options.categories(table.assign(batch_size=table.get("batch_size", 1)))
+    table = options.categories(table.assign(batch_size=table.get("batch_size", 1), depth=run.decoder.depth))
     stated = {"experiment": experiment, "first": first, "count": count, "seed": seed, "options": dict(run.options)}
     made = record(
         "observe", {"weights": manifest, "sequences": sequences, **files}, modules=(module.__name__,),

@@ -37,18 +37,19 @@ def command(
 ) -> None:
     """Run EXPERIMENT on the states of benchmark records and write one row per trial."""
     from lensproof.checkpoints.load import load, load_tokenizer
+    from lensproof.checkpoints.manifest import MANIFEST, digest
     from lensproof.checkpoints.registry import section_on_records
     from lensproof.corpora import needs
     from lensproof.experiments import arms
-    from lensproof.files import read_json, write_parquet
+    from lensproof.files import write_parquet
     from lensproof.provenance import record
 
     module = options.observation_on_records(experiment)
     given = None if settings is None else options.json_object("--options", settings)
     chosen, files = section_on_records(experiment, given, configfile), options.inputs(inputs)
     options.use_threads(threads)
-    manifest = checkpoint / "checkpoint.json"
-    weights = read_json(manifest, "sha256")["sha256"]
+    manifest = checkpoint / MANIFEST
+    weights = digest(checkpoint)
     read = needs.records_for(checkpoint, records)
     decoder = load(checkpoint, device, precision)
     own, found = arms.load(states, read, decoder, weights)
@@ -65,7 +66,7 @@ def command(
         seed=seed,
     )
     table = module.observe(run).assign(checkpoint=checkpoint.name, precision=precision, seed=seed, records=name)
-    table = options.categories(table.assign(batch_size=table.get("batch_size", 1)))
+    table = options.categories(table.assign(batch_size=table.get("batch_size", 1), depth=decoder.depth))
     given = {f"states_{index:03d}": path for index, path in enumerate(states)} | files
     stated = {"experiment": experiment, "records": name, "seed": seed, "options": dict(run.options)}
     made = record(

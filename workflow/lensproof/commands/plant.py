@@ -22,7 +22,7 @@ _DEFAULTS = {name: part.default for name, part in PlantedSource.model_fields.ite
 @click.option("--layers", type=click.IntRange(1), default=_DEFAULTS["layers"], show_default=True, help="Blocks.")
 @click.option("--width", type=click.IntRange(1), default=_DEFAULTS["width"], show_default=True, help="Of the residual.")
 @click.option("--heads", type=click.IntRange(1), default=_DEFAULTS["heads"], show_default=True, help="In a block.")
-@click.option("--out", type=options.FOLDER, required=True, help="Folder to write.")
+@options.folder_out
 def command(kind: str, layers: int, out: Path, **sizes: int | float | None) -> None:
     """Plant a mechanism: on demand, a head gathers the variable, or an MLP opens the gate to what is always there."""
     from lensproof.checkpoints.build import build

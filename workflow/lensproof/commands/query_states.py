@@ -34,11 +34,11 @@ def command(
     are run, so that all sets of a family are run on the same ones.
     """
     from lensproof.checkpoints.load import load, load_tokenizer
+    from lensproof.checkpoints.manifest import MANIFEST, digest
     from lensproof.corpora import needs
     from lensproof.corpora.benchmark.record import ARMS
     from lensproof.errors import LensproofError
     from lensproof.experiments import arms as experiment
-    from lensproof.files import read_json
     from lensproof.provenance import record
 
     options.use_threads(threads)
@@ -52,7 +52,7 @@ def command(
     decoder = load(checkpoint, device, precision)
     progress = f"{records.stem}, {checkpoint.name}, instances {first}-{first + count - 1}"
     states = experiment.query_states(decoder, load_tokenizer(checkpoint), chosen, progress)
-    manifest = checkpoint / "checkpoint.json"
+    manifest = checkpoint / MANIFEST
     stated = {"first": first, "count": count, "arms": wanted, "device": str(decoder.device), "precision": precision}
     made = record("query_states", {"weights": manifest, "records": records}, **stated)
-    experiment.save(out, states, chosen, {**made, "weights": read_json(manifest, "sha256")["sha256"]})
+    experiment.save(out, states, chosen, {**made, "weights": digest(checkpoint)})

@@ -43,3 +43,4 @@ def command(
         show(table, title)
     else:
         draw(table, title, out)
+        click.echo(f"{out} written")

@@ -37,10 +37,11 @@ def command(
     import pandas as pd
 
     from lensproof.checkpoints.load import load
+    from lensproof.checkpoints.manifest import MANIFEST, digest
     from lensproof.corpora import needs
     from lensproof.corpora.sequences import take, tokens
     from lensproof.experiments.readings import observe
-    from lensproof.files import read_json, write_parquet
+    from lensproof.files import write_parquet
     from lensproof.frames import typical as typical_attention
     from lensproof.lenses import jacobian
     from lensproof.progress import bar
@@ -49,8 +50,8 @@ def command(
     options.use_threads(threads)
     chosen = take(needs.sequences_for(checkpoint, sequences), "test", count, first)
     decoder = load(checkpoint, device, precision)
-    manifest = checkpoint / "checkpoint.json"
-    weights = read_json(manifest, "sha256")["sha256"]
+    manifest = checkpoint / MANIFEST
+    weights = digest(checkpoint)
     fixed = {
         "orders": options.numbers(orders),
         "layers": options.layers(layers, decoder.depth),

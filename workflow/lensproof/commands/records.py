@@ -60,10 +60,10 @@ def build(
 
 
 def _planted(checkpoint: Path) -> bool:
+    from lensproof.checkpoints.manifest import MANIFEST
     from lensproof.files import read_json
 
-    manifest = checkpoint / "checkpoint.json"
-    return manifest.is_file() and "planted" in read_json(manifest)
+    return "planted" in read_json(checkpoint / MANIFEST, "sha256")
 
 
 @command.command()
@@ -115,6 +115,7 @@ def passages(name: str, spec: str | None, configfile: tuple[Path, ...], out: Pat
     from lensproof.corpora.benchmark.passages import write
 
     entry = registry.passages(name, spec, configfile)
+    options.spare_source(out, entry.source)
     with scratch(out) as folder:
         found, provenance = collect.collect(name, entry, folder)
     write(out, found, provenance)

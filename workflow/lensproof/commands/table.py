@@ -17,7 +17,7 @@ from lensproof.figures.catalogue import PAPERS
 @options.files("estimates", required=False)
 @click.option("--title", multiple=True, metavar="CHECKPOINT=TEXT", help="What to call a checkpoint.")
 @click.option("--published", default=PUBLISHED, type=options.FOLDER, help="Folder of the papers' values.")
-@options.out(".csv", ".md", ".tex")
+@options.out(".csv", ".md", ".tex", together=(".csv", ".md", ".tex"))
 def command(
     paper: str, name: str, estimates: tuple[Path, ...], title: tuple[str, ...], published: Path, out: Path
 ) -> None:
@@ -27,16 +27,21 @@ def command(
     `open_points` nothing.
     """
     from lensproof.claims.catalogue import load
+    from lensproof.claims.records import table as claims_table
+    from lensproof.figures.catalogue import CLAIMS, TABLES
     from lensproof.figures.names import titles
-    from lensproof.files import atomic, provenance_path, read_table, write_json, write_text
+    from lensproof.files import atomic, provenance_path, write_json, write_text
     from lensproof.provenance import record
+    from lensproof.statistics.estimates import read
     from lensproof.statistics.table import join
 
     module = options.table(paper, name)
     options.check_estimates("table", paper, name, estimates)
     values = load(paper, published)
     values |= {also: load(also, published) for also in getattr(module, "ALSO", ())}
-    table = module.tidy(join({str(path): read_table(path) for path in estimates}), values)
+    of_claims = CLAIMS in TABLES[paper][name]
+    given = {str(path): claims_table(path, published) if of_claims else read(path) for path in estimates}
+    table = module.tidy(join(given), values)
     texts = {
         form: make(table, values, titles(title)) for form, make in ((".md", module.markdown), (".tex", module.latex))
     }

@@ -17,19 +17,20 @@ from lensproof.figures.catalogue import PAPERS
 @click.option("--benchmarks", type=options.FOLDER, default=Path("results/benchmarks"), show_default=True)
 @click.option("--title", multiple=True, metavar="CHECKPOINT=TEXT", help="What to call a checkpoint.")
 @click.option("--published", default=PUBLISHED, type=options.FOLDER, help="Folder of the papers' values.")
-@options.out(".csv", ".md")
+@options.out(".csv", ".md", together=(".csv", ".md"))
 def command(paper: str, claims: Path, benchmarks: Path, title: tuple[str, ...], published: Path, out: Path) -> None:
     """Gather benchmark files and verdicts for the figures and tables of PAPER: OUT as .csv, and .md made from it.
 
     CLAIMS is results/claims.csv.
     """
     from lensproof.claims.catalogue import load
+    from lensproof.claims.records import table as claims_table
     from lensproof.figures import targets
     from lensproof.figures.names import titles
-    from lensproof.files import atomic, provenance_path, read_table, write_json, write_text
+    from lensproof.files import atomic, provenance_path, write_json, write_text
     from lensproof.provenance import record
 
-    table = targets.tidy(paper, benchmarks, read_table(claims), load("claims", published)["claims"])
+    table = targets.tidy(paper, benchmarks, claims_table(claims, published), load("claims", published)["claims"])
     with atomic(out.with_suffix(".csv")) as temporary:
         table.to_csv(temporary, index=False)
     write_text(out.with_suffix(".md"), targets.markdown(paper, table, titles(title)) + "\n")

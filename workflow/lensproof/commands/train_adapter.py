@@ -18,7 +18,7 @@ from lensproof import options
     type=click.Path(path_type=Path),
     help="Folder of passages, of which those for training are used; the project's own by default.",
 )
-@click.option("--out", type=options.FOLDER, required=True, help="Folder of the adapter.")
+@options.folder_out
 @click.option("--steps", type=click.IntRange(1), default=480, show_default=True, help="At most.")
 @click.option("--batch", type=click.IntRange(1), default=16, show_default=True, help="Prompts of a step.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), default=1e-3, show_default=True, help="Learning rate.")
@@ -45,7 +45,8 @@ def command(
     from lensproof.specimens.adapters.produce import produce
     from lensproof.specimens.adapters.training import Settings
 
+    source = source or passages.OWN
+    options.spare([out], {"passages": source})
     options.use_threads(threads)
-    chosen = passages.read(source or passages.OWN)
-    made = produce(checkpoint, chosen, out, Settings(**settings), resume=resume, progress=True)
+    made = produce(checkpoint, passages.read(source), out, Settings(**settings), resume=resume, progress=True)
     logging.getLogger("lensproof").info("%s: the adapter of step %d, with its card", out, made.step)

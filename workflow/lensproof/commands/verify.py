@@ -25,6 +25,9 @@ def command(results: Path, published: Path) -> None:
     if not any(judged.values()):
         build = command_line("claims", results=results)
         raise LensproofError(f"no claim has been judged under {results}: run `{build}`")
+    if len(runs := {item["level"]: None for item in judged.values() if item}) > 1:
+        build = command_line("claims", results=results)
+        raise LensproofError(f"{results} holds verdicts of several levels ({', '.join(runs)}): run `{build}`")
     expected = {name: claim.expected for name, claim in claims(published).items()}
     lines = list(shortfalls(judged, expected))
     for line in lines:
@@ -34,6 +37,6 @@ def command(results: Path, published: Path) -> None:
     presets = dict.fromkeys(filter(None, (preset_of(record) for record in judged.values() if record)))
     made = f"preset {', '.join(presets)}, " if presets else ""
     for level in levels(judged.values()):
-        held = sum(level in named for named in expected.values())
-        said = f"all {held} claims expected to hold do" if held else "no claim is expected"
-        click.echo(f"{made}level {level}: {said}")
+        held = sum(level in at for at in expected.values())
+        said = "the one claim expected to hold does" if held == 1 else f"all {held} claims expected to hold do"
+        click.echo(f"{made}level {level}: {said}" if held else f"{made}level {level} expects no claim")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lensproof.errors import LensproofError
+from lensproof.files import damaged
 from lensproof.progress import bar
 
 if TYPE_CHECKING:
@@ -78,8 +79,7 @@ def _checked(read: Callable[[list[Path]], Iterator[str]], paths: list[Path]) -> 
         for text in read(paths):
             yield text.strip()
     except (OSError, EOFError, ValueError, KeyError, SyntaxError) as error:
-        names, reason = ", ".join(str(path) for path in paths), " ".join(str(error).split())[:200]
-        raise LensproofError(f"{names} cannot be read ({reason}): remove it and fetch it again") from error
+        raise damaged(", ".join(map(str, paths)), f"it cannot be read: {error}", paths[0]) from error
 
 
 def _lines(paths: list[Path]) -> Iterator[str]:

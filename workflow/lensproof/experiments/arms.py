@@ -148,14 +148,15 @@ def load(
         check_shapes(path, tensors, {"states": ("records", "layers", "width")})
         if tensors["states"].shape[1:] != (decoder.depth + 1, decoder.width):
             raise damaged(path, f"its states are not those of {decoder.depth} blocks of width {decoder.width}")
-        names, build = provenance.get("records", []), f"build it again with `{command_for(path)}`"
+        names, build = provenance.get("records", []), command_for(path)
+        mend = f"build it again with `{build}`" if build else "give another"
         if len(names) != len(tensors["states"]):
             raise damaged(path, f"it holds {len(tensors['states'])} states of {len(names)} records")
         if provenance.get("weights") != weights:
-            raise LensproofError(f"{path} was made with other weights: {build}")
+            raise LensproofError(f"{path} was made with other weights: {mend}")
         for name in names:
             if name not in by_id:
-                raise LensproofError(f"{path} holds states of {name}, which is not among the records: {build}")
+                raise LensproofError(f"{path} holds states of {name}, which is not among the records: {mend}")
             if (other := seen.setdefault(name, path)) != path:
                 raise LensproofError(f"{other} and {path} both hold states of {name}: give each shard once")
         states.append(tensors["states"])

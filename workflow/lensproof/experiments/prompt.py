@@ -14,8 +14,8 @@ from torch import Tensor
 from lensproof.checkpoints import registry
 from lensproof.checkpoints.anatomy.decoder import Decoder
 from lensproof.checkpoints.load import context_length, encode, load, load_tokenizer
+from lensproof.checkpoints.manifest import MANIFEST, digest
 from lensproof.errors import LensproofError
-from lensproof.files import read_json
 from lensproof.frames import typical
 from lensproof.frames.flow import flow
 from lensproof.lenses import jacobian
@@ -136,8 +136,7 @@ def _transport(
     """Last-layer states ``[T, d]`` to read in place of each layer's."""
     if lens == "logit":
         return [states[layer] for layer in layers]
-    manifest = folder / "checkpoint.json"
-    weights = read_json(manifest, "sha256")["sha256"] if manifest.is_file() else None
+    weights = digest(folder) if (folder / MANIFEST).is_file() else None
     if lens == "jacobian":
         fitted = jacobian.load(_built(artifacts / "jacobian_lens.safetensors"), decoder, weights)
         return [fitted.transport(states[layer], layer) for layer in layers]
@@ -154,5 +153,9 @@ def _transport(
 
 def _built(path: Path) -> Path:
     if not path.is_file():
-        raise LensproofError(f"this lens needs {path}: build it with `{command_for(path)}`")
+        build = command_for(path)
+        raise LensproofError(
+            f"this lens needs {path}: "
+            + (f"build it with `{build}`" if build else "say with --results where it was built")
+        )
     return path

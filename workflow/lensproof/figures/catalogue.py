@@ -1,7 +1,8 @@
 """What each figure and table is made from, without anything heavy: the Snakefile looks here.
 
-A figure is a module ``<paper>_<id>`` of this folder with ``draw`` and ``CAPTION``, a table one with ``tidy``,
-``markdown`` and ``latex``; its caption for the report is ``workflow/report/<paper>_<id>.rst``.
+A figure is a module ``<paper>_<id>`` of this folder with ``draw`` and ``CAPTION``, and ``words`` where the caption
+depends on what is drawn; a table one with ``tidy``, ``markdown`` and ``latex``. The report shows the caption of either
+from its Markdown file, whose first line it is (``workflow/report/item.rst``; reStructuredText has to read it alike).
 """
 
 from __future__ import annotations

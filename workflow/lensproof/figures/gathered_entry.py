@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from lensproof.figures.arms import LANGUAGE, Contrast, key, lines, of_contrast, select
+from lensproof.figures.captions import drawn
 from lensproof.figures.panels import curve, layer_axis
 from lensproof.figures.style import ARMS, GREY
 
@@ -30,7 +31,8 @@ CAPTION = (
     "two arms' visibility, as a mean over the band, against the difference of their accuracies: the colour is that of "
     "the first arm, the mark stands for the second. In the shaded parts the accuracies lie so far apart that the "
     "contrast is confounded with difficulty. (c) Accuracy of one linear map fitted on all arms, drawn from the floor "
-    "of permuted labels to the value; both take the best layer, and whiskers are standard deviations over splits."
+    "of permuted labels to the value; both take the best layer, and whiskers are standard deviations over splits. "
+    "Layers drawn: {drawn}."
 )
 FOCAL = ("flexible", "control")
 SIZES = {"report": 7.5, "flexible": 5.5, "control": 3.5}
@@ -58,6 +60,11 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
     return figure
 
 
+def words(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the caption says of the layers."""
+    return {"drawn": drawn(_by_layer(estimates), titles)}
+
+
 def _by_layer(estimates: pd.DataFrame, contrast: str | None = None) -> pd.DataFrame:
     """Visibility at single layers; of a contrast, those of the band."""
     about = {"setting": LANGUAGE, "summary": "layer", "contrast": contrast}
@@ -73,8 +80,8 @@ def _profile(axes: Axes, own: pd.DataFrame) -> None:
     gaps = _by_layer(own, contrast="difference")
     axes.axvspan(gaps["layer"].min() - 0.5, gaps["layer"].max() + 0.5, color="#f3f3f3", linewidth=0, zorder=0)
     axes.set_title("a  visibility by layer", loc="left")
-    layer_axis(axes, int(rows["layer"].max()), "layer (shaded: band)")
-    axes.set_ylabel("$R_z$ at the query position")
+    layer_axis(axes, rows)
+    axes.set(xlabel="layer (shaded: band)", ylabel="$R_z$ at the query position")
     axes.set_ylim(None, max(1.0, rows["hi"].max()) + 0.01)
 
 

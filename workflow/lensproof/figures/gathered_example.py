@@ -11,16 +11,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from lensproof.figures.arms import LANGUAGE, key, lines, select
+from lensproof.figures.captions import drawn
 from lensproof.figures.panels import layer_axis
-from lensproof.figures.reading import clip
-from lensproof.figures.style import ARMS, GREY, has_glyph
+from lensproof.figures.style import ARMS, FONT, GREY
+from lensproof.figures.tokens import SPACE, clip, fonts_for, spelled, visible
 
 TOKENS = ("probability", "further_probability")
 CAPTION = (
     "One instance in all its arms, the first by name, on {checkpoints}: (a) the rank of the latent variable's name in "
     "the reading of the Jacobian lens at the query position, by layer, on a logarithmic axis; (b) at some layers, that "
     "rank and the tokens that stand first, the name itself in bold where it is among them. A high percentile rank need "
-    "not be much: the vocabulary is large. One example, without intervals."
+    f"not be much: the vocabulary is large. {SPACE} stands for a space at either end of a token. Layers drawn: "
+    "{drawn}. One example, without intervals."
 )
 LONGEST = 8
 """Characters of a token that are shown."""
@@ -46,6 +48,11 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
     return figure
 
 
+def words(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the caption says of the layers."""
+    return {"drawn": drawn(select(estimates, measure="rank", setting=LANGUAGE), titles)}
+
+
 def _ranks(axes: Axes, own: pd.DataFrame) -> None:
     rows, size = select(own, measure="rank"), select(own, measure="vocabulary")["point"].iloc[0]
     for arm, style in ARMS.items():
@@ -59,9 +66,9 @@ def _ranks(axes: Axes, own: pd.DataFrame) -> None:
     axes.yaxis.set_major_locator(FixedLocator([10**power for power in decades]))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value > 1 else "first")
-    layer_axis(axes, int(rows["layer"].max()), "layer (shaded: shown at right)")
-    axes.set_title(f"a  where “{rows['token'].iloc[0]}” ranks", loc="left")
-    axes.set_ylabel(f"rank among {size:,.0f}")
+    layer_axis(axes, rows)
+    axes.set_title(f"a  where “{_plain(str(rows['token'].iloc[0]))}” ranks", loc="left", parse_math=False)
+    axes.set(xlabel="layer (shaded: shown at right)", ylabel=f"rank among {size:,.0f}")
 
 
 def _shown(own: pd.DataFrame) -> list[int]:
@@ -97,9 +104,10 @@ def _cell(axes: Axes, column: int, line: int, rows: pd.DataFrame, z) -> None:
         gold = text.strip() == str(z.token)
         look = {"color": colour, "fontweight": "bold"} if gold else {"color": "#222222"}
         at = (column + 0.04 + place * step, line + 0.68)
-        axes.text(*at, _plain(text), fontsize=6, va="center", parse_math=False, **look)
+        axes.text(*at, clip(_plain(text), LONGEST), fontsize=6, va="center", parse_math=False, **look)
 
 
 def _plain(token: str) -> str:
-    """A token on one line, short, each character that the font has not as a box."""
-    return "".join(character if has_glyph(character) else "▯" for character in clip(token, LONGEST))
+    """A token on one line, with code points for characters that the font of figures has not."""
+    text = visible(token)
+    return spelled(text, fonts_for([text], FONT, others=False)[1])

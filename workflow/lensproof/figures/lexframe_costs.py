@@ -13,12 +13,13 @@ PUBLISHED = {
 }
 CAPTION = (
     "Measured times on the machine of this run, of the processor and by the wall clock; the paper's ratio stands "
-    "beside the latter. Brackets: {level} bootstrap intervals over the jobs of a step. To read a sequence at all "
-    "layers takes (n + 1)(L + 1) / 2 forward passes at order n; to fit a Jacobian lens takes P d backward passes for "
-    "P prompts and width d. The ratio compares the fit with calibrating and reading the test set at orders 0 to 2: "
-    "one comparison of two budgets, whose sizes are the run's, and no ratio of speeds in general."
+    "beside the latter. Brackets: {level} bootstrap intervals over the jobs of a step, where they are two or more. To "
+    "read a sequence at all layers takes (n + 1)(L + 1) / 2 forward passes at order n; to fit a Jacobian lens takes P "
+    "d backward passes for P prompts and width d. The ratio compares the fit with calibrating and reading the test set"
+    " at orders 0 to 2: one comparison of two budgets, whose sizes are the run's, and no ratio of speeds in general."
 )
-NO_WIDTH = "An interval of no width: the step was one job."
+NO_INTERVAL = "A number without an interval: each step behind it was one job, which says nothing of how times scatter."
+EMPTY = "An empty cell: only the fit of the Jacobian lens is compared with the rest."
 
 
 def _layout(rows: pd.DataFrame) -> Layout:
@@ -32,7 +33,7 @@ def _layout(rows: pd.DataFrame) -> Layout:
         for setting in dict.fromkeys(settings)
         if (method, setting) in found
     ]
-    return Layout("costs", "Costs", "costs", lines, columns, CAPTION, no_width=NO_WIDTH)
+    return Layout("costs", "Costs", "costs", lines, columns, CAPTION, no_interval=NO_INTERVAL, empty=EMPTY)
 
 
 def _title(method: str, setting: str | None) -> str:

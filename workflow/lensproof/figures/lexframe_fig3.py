@@ -26,14 +26,15 @@ ASIDE = 0.38
 REAL = {"color": "#000000", "linewidth": 0.7, "linestyle": "-"}
 TYPICAL = {"color": "#1f78b4", "linewidth": 1.1, "linestyle": (0, (2.5, 1.5))}
 DOT = {"marker": "o", "linestyle": "", "markersize": 5.5, "markeredgecolor": "#000000", "markeredgewidth": 0.6}
+UNREAD = {**DOT, "color": "#ffffff", "markeredgecolor": "#6e6e6e", "marker": "s", "markersize": 5}
 RESIDUAL = {"color": "#b0b0b0", "linewidth": 2.2}
 CAPTION = (
     "A drawing of the flows from a cut at layer ℓ, layers upwards and positions across: which attention each order "
     "keeps. At order 0 typical attention stands in for the model's own at every block (blue, dashed), and nothing is "
-    "read from other positions. At order n the position that is read attends, with the model's own attention "
-    "(black), to the flow of order n - 1 at the positions before it, and that to the flow of order n - 2. At order ∞ "
-    "all is the model itself. Every flow attends to its own position too, which no arrow shows; earlier positions "
-    "are left out."
+    "read from other positions, whose states are open squares. At order n the position that is read attends, with the "
+    "model's own attention (black), to the flow of order n - 1 at the positions before it, and that to the flow of "
+    "order n - 2. At order ∞ all is the model itself. Every flow attends to its own position too, which no arrow "
+    "shows; earlier positions are left out."
 )
 
 
@@ -48,7 +49,7 @@ def draw(estimates: pd.DataFrame | None = None, titles: Mapping[str, str] | None
 
 def _panel(axes: Axes, order: float) -> None:
     unread = range(POSITIONS - 1 if order == 0 else 0)
-    axes.plot(list(unread), [0] * len(unread), color="#ffffff", **{**DOT, "markeredgecolor": "#c0c0c0"})
+    axes.plot(list(unread), [0] * len(unread), **UNREAD)
     for flow in _flows(order):
         for position in _positions(flow, order):
             _flow(axes, flow, position, order)
@@ -109,7 +110,7 @@ def _legend(figure: Figure) -> None:
         Line2D([], [], label="the model's own attention", **REAL),
         Line2D([], [], label="typical attention", **TYPICAL),
         Line2D([], [], label="residual stream", **RESIDUAL),
-        Line2D([], [], label=" ", linestyle=""),
+        Line2D([], [], label="a state that is not read", **UNREAD),
     ]
     dots = [Line2D([], [], label=f"flow of order {_name(order)}", color=_colour(order), **DOT) for order in ORDERS]
     handles = [handle for pair in zip(lines, dots, strict=True) for handle in pair]  # legends fill column by column

@@ -8,7 +8,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from lensproof.errors import LensproofError
-from lensproof.figures.panels import curve, divergence_axis, grid, layer_axis, legend
+from lensproof.figures.captions import drawn, shows_last
+from lensproof.figures.panels import curve, divergence_axis, grid, layer_axis, legend, scale
 from lensproof.figures.style import method_style
 from lensproof.statistics.methods import MODEL, in_order
 
@@ -17,10 +18,9 @@ TUNED = ("tuned_lens", "held_out")
 CAPTION = (
     "How far each reading is from the model's own output, by layer, on {checkpoints}: KL(model ‖ reading) in nats. "
     "Lines are means over positions, bands {level} percentile bootstrap intervals over {documents} ({resamples} "
-    "resamples). Marks stand where a tuned lens was trained. The axis is logarithmic down to the shaded strip and "
-    "linear from there to 0, so equal steps are equal ratios. Order n reaches 0, the model's own reading, where at "
-    "most n blocks are left; every method does at the last layer. Layer 0 and the last layer are drawn here and left "
-    "out of the means of Table 1."
+    "resamples). Marks stand where a tuned lens was trained. Equal steps are equal ratios: the axis is {scale}. Order "
+    "n reaches 0, the model's own reading, where at most n blocks are left; every method does at the last layer. "
+    "Layers drawn: {drawn}.{ends}"
 )
 
 
@@ -35,15 +35,9 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
     Raises:
         LensproofError: there is no KL by layer in the estimates.
     """
-    by_layer = estimates[
-        (estimates["measure"] == "kl") & (estimates["summary"] == "layer") & estimates["contrast"].isna()
-        & (estimates["method"] != MODEL)
-    ]  # fmt: skip
-    rows = by_layer[by_layer["experiment"] == "readings"]
+    (rows, tuned), (method, _) = _shown(estimates), TUNED
     if rows.empty:
         raise LensproofError("the estimates hold no KL by layer: give those of the readings experiment")
-    method, setting = TUNED
-    tuned = by_layer[(by_layer["method"] == method) & (by_layer["setting"] == setting)]
     figure, panels = grid(rows, titles)
     for checkpoint, panel in panels.items():
         own = rows[rows["checkpoint"] == checkpoint]
@@ -52,9 +46,28 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
         marked = tuned[tuned["checkpoint"] == checkpoint]
         if not marked.empty:
             curve(panel, marked, method_style(method), marker="o", markersize=2.5)
-        layer_axis(panel, int(own["layer"].max()))
+        layer_axis(panel, own)
     divergence_axis(list(panels.values()), pd.concat([rows, tuned]))
     figure.supylabel("KL(model \N{DOUBLE VERTICAL LINE} reading), nats", fontsize=8)
     methods = in_order([*rows["method"], *tuned["method"]])
     legend(figure, methods, min(len(methods), 3) if len(panels) == 1 or len(methods) > 5 else 5)
     return figure
+
+
+def words(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the caption says of the layers and of the axis."""
+    rows, tuned = _shown(estimates)
+    ends = [*(["layer 0"] if (rows["layer"] == 0).any() else []), *(["the last layer"] if shows_last(rows) else [])]
+    left = f" Of these, {' and '.join(ends)} {'are' if len(ends) > 1 else 'is'} left out of the means of Table 1."
+    return {"scale": scale(pd.concat([rows, tuned])), "drawn": drawn(rows, titles), "ends": left if ends else ""}
+
+
+def _shown(estimates: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The readings by layer, and those of the tuned lens."""
+    by_layer = estimates[
+        (estimates["measure"] == "kl") & (estimates["summary"] == "layer") & estimates["contrast"].isna()
+        & (estimates["method"] != MODEL)
+    ]  # fmt: skip
+    method, setting = TUNED
+    tuned = by_layer[(by_layer["method"] == method) & (by_layer["setting"] == setting)]
+    return by_layer[by_layer["experiment"] == "readings"], tuned

@@ -8,17 +8,26 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from lensproof.figures.captions import drawn, told
+from lensproof.figures.names import method_title
 from lensproof.figures.panels import by_layer, curve, grid, layer_axis, legend
 from lensproof.figures.style import method_style
 
 SUBSPACES, REFERENCES = ("local_subspace", "global_subspace"), ("leading_over_width", "random_direction")
-MARKERS = ("o", "s")
+LOOKS = {
+    "local_subspace": {"marker": "o", "markersize": 3},
+    "global_subspace": {"marker": "s", "markersize": 3},
+    "random_direction": {"marker": "x", "markersize": 4, "linestyle": ""},
+    "leading_over_width": {"linewidth": 1.0},
+}
+"""What stands besides each one's colour and dashes; the references lie upon one another, so one is marks only."""
 CAPTION = (
-    "How much of a native readout b lies where the states of its layer vary most, on {checkpoints}: the share of "
-    "|b|² inside the span of the first principal directions of the nearest states (local: dark, solid, round marks) "
-    "and of all states (global: yellow, dashed, square marks). Dotted: what random directions have inside the same "
-    "subspaces; pale and wide: what they have on average, the subspaces' share of all dimensions. Lines are means "
-    "over states and labels, bands {level} percentile bootstrap intervals over {documents} ({resamples} resamples)."
+    "How much of a native readout b lies where the states of its layer vary most, on {checkpoints}: the share of ‖b‖² "
+    "inside the span of the first principal directions of the nearest states (local: dark, solid, round marks) and of "
+    "all states (global: yellow, dashed, square marks). Crosses: what random directions have inside the same "
+    "subspaces, {random} of them per layer, half in either kind; thin line: what they have on average, the subspaces' "
+    "share of all dimensions. Lines are means over states and labels, bands {level} percentile bootstrap intervals "
+    "over {documents} ({resamples} resamples). Layers drawn: {drawn}."
 )
 
 
@@ -37,14 +46,20 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
     figure, panels = grid(inside, titles)
     for checkpoint, panel in panels.items():
         own = rows[rows["checkpoint"] == checkpoint]
-        for method in REFERENCES:
-            curve(panel, own[own["method"] == method], method_style(method))
-        for method, marker in zip(SUBSPACES, MARKERS, strict=True):
-            curve(panel, own[own["method"] == method], method_style(method), marker=marker, markersize=3)
-        layer_axis(panel, int(own["layer"].max()), "layer (0 the embedding)")
+        for method, look in LOOKS.items():
+            curve(panel, own[own["method"] == method], method_style(method), **look)
+        layer_axis(panel, own)
         panel.set_ylim(0, 1.05 * rows["hi"].max())
         panel.yaxis.set_major_locator(MaxNLocator(6))
         panel.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    figure.supylabel("share of |b|\N{SUPERSCRIPT TWO} inside the subspace", fontsize=8)
-    legend(figure, [*SUBSPACES, *REFERENCES[::-1]], 4)
+    figure.supylabel("share of ‖b‖² inside the subspace", fontsize=8)
+    lines = {method_title(method): {**method_style(method), **look} for method, look in LOOKS.items()}
+    legend(figure, [], 4 if len(panels) > 1 else 2, **lines)
     return figure
+
+
+def words(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the caption says of the layers and of the random directions."""
+    random = by_layer(estimates, "energy", [REFERENCES[1]])
+    numbers = {name: f"{own['n'].max():,}" for name, own in random.groupby("checkpoint", sort=False, observed=True)}
+    return {"drawn": drawn(random, titles), "random": told(numbers, titles or {})}

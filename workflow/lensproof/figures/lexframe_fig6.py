@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lensproof.errors import LensproofError
+from lensproof.figures.captions import of_layers
 from lensproof.figures.panels import MARGIN, divergence_axis, legend
 from lensproof.figures.style import COLUMN_INCHES, GREY, method_style
 from lensproof.statistics.methods import in_order
@@ -54,7 +55,7 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
             _panel(axes[line, column], own[own["measure"] == measure], titles or {})
         top = axes[0, column]
         top.set_title((titles or {}).get(name, name), loc="left", fontweight="bold", pad=15)
-        note = f"{own['clusters'].max()} documents, mean over layers {' or '.join(dict.fromkeys(own['over']))}"
+        note = f"{own['clusters'].max()} documents, mean over {of_layers(own['over'])}"
         top.text(0, 1.02, note, transform=top.transAxes, va="bottom", color=GREY, fontsize=7)
     divergence_axis(list(axes[0]), rows[rows["measure"] == "kl"])
     for line, label in enumerate(MEASURES.values()):

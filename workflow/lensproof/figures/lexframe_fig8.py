@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from lensproof.figures.captions import drawn
 from lensproof.figures.panels import by_layer, curve, layer_axis, linear_axis
 from lensproof.figures.style import COLUMN_INCHES, GREY, method_style
 
@@ -19,11 +20,12 @@ LOSS = {
 SLOPE = {"plateau_slope": ("dashed: line over the paper's plateau\nslope {} per layer", ".4f")}
 FIT = {"color": "#000000", "linestyle": (0, (4, 2)), "linewidth": 1.0}
 CAPTION = (
-    "Above: mean angle of LexFrame[1] to the native readout by layer, on {checkpoints}, with the exponential fitted "
-    "to it (dashed) over layers 1 to L-2, by least squares in degrees; at the last two layers order 1 is exact by "
-    "construction. Below: the ceiling of fixed directions, √κ, with its slope (dashed) over the layers whose share "
-    "of depth is that of layers 8 to 17 of 36, where the paper saw it level off on SmolLM3. Bands and brackets are "
-    "{level} percentile bootstrap intervals over {documents} ({resamples} resamples)."
+    "Above: mean angle of LexFrame[1] to the native readout by layer, on {checkpoints}, with the exponential fitted to"
+    " it (dashed) over the layers drawn from 1 to L-2, by least squares in degrees; at the last two layers of a model,"
+    " L-1 and L, order 1 is exact by construction. Below: the ceiling of fixed directions, √κ, with its slope (dashed)"
+    " over those whose share of depth is that of layers 8 to 17 of 36, where the paper saw it level off on SmolLM3. "
+    "Bands and brackets are {level} percentile bootstrap intervals over {documents} ({resamples} resamples). Layers "
+    "drawn: {drawn}."
 )
 
 
@@ -51,7 +53,7 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
         above = {"transform": upper.transAxes, "va": "bottom", "color": GREY, "fontsize": 7}
         upper.text(0, 1.02, f"{own['clusters'].max()} documents", **above)
         upper.grid(axis="x", visible=False)
-        layer_axis(lower, int(ceilings.loc[ceilings["checkpoint"] == checkpoint, "layer"].max()))
+        layer_axis(lower, ceilings[ceilings["checkpoint"] == checkpoint])
     linear_axis(
         list(axes[0]), pd.concat([angles, by_layer(estimates, "angle_fit", [METHOD], optional=True)]), 0, 90, 15
     )
@@ -59,6 +61,11 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
     axes[0, 0].set_ylabel("mean angle of LexFrame[1]\nto the native readout, degrees")
     axes[1, 0].set_ylabel("ceiling of fixed directions,\ncosine (√κ)")
     return figure
+
+
+def words(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the caption says of the layers."""
+    return {"drawn": drawn(by_layer(estimates, "angle", [METHOD]), titles)}
 
 
 def _panel(axes: Axes, estimates: pd.DataFrame, method: str, measure: str, fitted: str) -> None:

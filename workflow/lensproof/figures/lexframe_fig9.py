@@ -10,17 +10,19 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
 from lensproof.errors import LensproofError
-from lensproof.figures.panels import curve, divergence_axis, grid, legend
+from lensproof.figures.panels import curve, divergence_axis, exact, grid, legend, scale
 from lensproof.figures.style import method_style
 from lensproof.statistics.methods import in_order
 
 CAPTION = (
-    "KL of readings from the model's own output by position, in long sequences (thin lines with marks) and in the "
-    "same text cut into short ones (wide lines), as means over {layers} with {level} bootstrap intervals over "
-    "{documents} ({resamples} resamples), on {checkpoints}. A point gathers an eighth of the positions of a "
-    "sequence, at their middle; the number of trials above each panel is that of one such eighth. Typical attention "
-    "is calibrated for each length on the same number of tokens of the same corpus. Both axes are logarithmic."
+    "KL of readings from the model's own output by position, in long sequences (thin lines with marks) and in the same"
+    " text cut into short ones (wide lines), as means over {layers} with {level} bootstrap intervals over {documents} "
+    "({resamples} resamples), on {checkpoints}. A point stands at the middle of the positions that it gathers, "
+    "{gathered}; the trials above each panel are those of one point. Typical attention is calibrated for each length "
+    "on the same number of tokens of the same corpus. {axes}"
 )
+
+LOGARITHMIC = "Both axes are logarithmic."
 
 
 def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Figure:
@@ -33,12 +35,10 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
     Raises:
         LensproofError: there is no KL by position in the estimates.
     """
-    rows = estimates[(estimates["measure"] == "kl") & estimates["setting"].str.contains(":", na=False)].copy()
+    rows = _by_position(estimates)
     if rows.empty:
         raise LensproofError("the estimates hold no KL by position: give those of the long_context experiment")
-    parts = rows["setting"].str.extract(r"^(?P<length>\d+):(?P<first>\d+)-(?P<last>\d+)$").astype(int)
-    rows = rows.assign(length=parts["length"], place=(parts["first"] + parts["last"]) / 2)
-    figure, panels = grid(rows, titles)
+    figure, panels = grid(rows, titles, trials=_trials)
     lengths = sorted(set(rows["length"]))
     for checkpoint, panel in panels.items():
         for length in lengths:
@@ -59,6 +59,37 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
     }
     legend(figure, in_order(rows["method"]), 3, **(more if len(lengths) > 1 else {}))
     return figure
+
+
+def words(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the caption says of the positions that a point gathers and of the axis."""
+    rows = _by_position(estimates)
+    gathered = [f"{_range(own['width'])} of a sequence of {length:,}" for length, own in rows.groupby("length")]
+    axes = (
+        f"The axis of positions is logarithmic, that of divergences is {scale(rows)}." if exact(rows) else LOGARITHMIC
+    )
+    return {"gathered": " and ".join(gathered[::-1]), "axes": axes}
+
+
+def _by_position(estimates: pd.DataFrame) -> pd.DataFrame:
+    """KL by position: ``length`` of the sequences, ``width``, how many positions a point gathers, ``place``, their
+    middle."""
+    rows = estimates[(estimates["measure"] == "kl") & estimates["setting"].str.contains(":", na=False)]
+    parts = rows["setting"].str.extract(r"^(?P<length>\d+):(?P<first>\d+)-(?P<last>\d+)$").astype(int)
+    width, middle = parts["last"] - parts["first"] + 1, (parts["first"] + parts["last"]) / 2
+    return rows.assign(length=parts["length"], width=width, place=middle)
+
+
+def _trials(rows: pd.DataFrame) -> str:
+    """How many trials stand behind a point of each length."""
+    numbers = [_range(own["n"]) for _, own in rows.groupby("length")][::-1]
+    names = ("long", "short") if len(numbers) == 2 else ("",) * len(numbers)
+    return "trials per point: " + ", ".join(f"{n} {name}".strip() for n, name in zip(numbers, names, strict=True))
+
+
+def _range(values: pd.Series) -> str:
+    """``16``, or ``12 to 16``."""
+    return " to ".join(f"{value:,}" for value in sorted({int(values.min()), int(values.max())}))
 
 
 def _positions(axes: Axes, first: float, length: int) -> None:

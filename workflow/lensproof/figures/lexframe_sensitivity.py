@@ -17,7 +17,7 @@ EXPERIMENT = "sensitivity"
 NAME, TITLE = "sensitivity", "Sensitivity"
 DIFFERENCE = ("difference", "difference_lo", "difference_hi", "large")
 """Columns besides those of every table: the variant less the chosen way, and whether that is large."""
-MARK = "*"
+MARK = "†"
 CAPTION = (
     "Each open point of the method (table of open points), and the layers of the mean, decided otherwise, beside "
     "what was chosen, on the same documents: means over {layers}, those with layers 0 and L over these too, or "

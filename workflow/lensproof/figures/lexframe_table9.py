@@ -10,13 +10,14 @@ import pandas as pd
 from lensproof.errors import LensproofError
 from lensproof.figures.names import method_title
 from lensproof.figures.tables import Grid, latex_table
+from lensproof.figures.tokens import SPACE, visible
 from lensproof.statistics.methods import MODEL, in_order
 
 NAME, TITLE = "table9", "Table 9"
 COLUMNS = ("checkpoint", "prefix", "layer", "method", "rank", "token", "probability")
 CAPTION = (
     "The top token of each reading, and its probability, of what follows a prefix; what the model itself says above. "
-    "Single prefixes: an illustration without intervals."
+    f"{SPACE} stands for a space at either end of a token. Single prefixes: an illustration without intervals."
 )
 
 
@@ -69,7 +70,7 @@ def _grid(rows: pd.DataFrame) -> Grid:
 
 
 def _cell(row: Mapping[str, Any]) -> str:
-    return f"{str(row['token']).strip() or repr(row['token'])} {row['probability']:.2f}"
+    return f"{visible(str(row['token']))} {row['probability']:.2f}"
 
 
 def _theirs(published: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator, NullLocator
 
 from lensproof.errors import LensproofError
+from lensproof.figures.captions import depth_of
 from lensproof.figures.names import measure_title, method_title
 from lensproof.figures.style import COLUMN_INCHES, GREY, method_style
 
@@ -40,8 +41,18 @@ def by_layer(estimates: pd.DataFrame, measure: str, methods: Sequence[str], *, o
     return rows
 
 
+def per_point(rows: pd.DataFrame) -> str:
+    """How many trials stand behind a point: ``640 trials per point``."""
+    return f"{rows['n'].max():,} trials per point"
+
+
 def grid(
-    rows: pd.DataFrame, titles: Mapping[str, str] | None = None, *, height: float = 2.7, sharey: bool = True
+    rows: pd.DataFrame,
+    titles: Mapping[str, str] | None = None,
+    *,
+    height: float = 2.7,
+    sharey: bool = True,
+    trials: Callable[[pd.DataFrame], str] = per_point,
 ) -> tuple[Figure, dict[str, Axes]]:
     """A figure with one titled panel per checkpoint, two in a line.
 
@@ -50,6 +61,7 @@ def grid(
         titles: checkpoint -> name to show.
         height: of a panel, in inches.
         sharey: whether all panels have one scale.
+        trials: what to say of the trials of a checkpoint's rows.
     """
     checkpoints = list(dict.fromkeys(rows["checkpoint"]))
     columns = min(len(checkpoints), 2)
@@ -63,8 +75,7 @@ def grid(
     for checkpoint, panel in panels.items():
         own = rows[rows["checkpoint"] == checkpoint]
         panel.set_title((titles or {}).get(checkpoint, checkpoint), loc="left", fontweight="bold", pad=15)
-        note = f"{own['clusters'].max()} documents, {own['n'].max():,} trials per point"
-        note += "".join(f"; layers {over}" for over in dict.fromkeys(own["over"].dropna()))
+        note = f"{own['clusters'].max()} documents, {trials(own)}"
         panel.text(0, 1.02, note, transform=panel.transAxes, va="bottom", color=GREY, fontsize=7)
     return figure, panels
 
@@ -77,14 +88,18 @@ def curve(axes: Axes, rows: pd.DataFrame, style: Mapping[str, Any], x: str = "la
     axes.plot(place, rows["point"], clip_on=False, **{**style, **more})
 
 
-def layer_axis(axes: Axes, last: int, name: str | None = None) -> None:
-    """Layers from the embedding to ``last``; ``name`` says what that is where it is not the last block's output."""
+def layer_axis(axes: Axes, rows: pd.DataFrame) -> None:
+    """Layers from the embedding to the last block's output, whether the latter is drawn or not; where the estimates
+    ``rows`` of one checkpoint do not tell which that is, to the last that is drawn."""
+    depth = depth_of(rows)
+    last = int(rows["layer"].max()) if depth is None else depth
     even = [step for step in range(1, last + 1) if last % step == 0 and FEWEST_STEPS <= last // step <= MOST_STEPS]
     step = min(even, key=lambda step: abs(last / step - 6), default=max(1, round(last / 6)))
     ticks = [*(layer for layer in range(0, last, step) if last - layer >= step / 2), last]
     axes.set_xlim(-0.02 * last, 1.02 * last)
     axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.set_xlabel(name or f"layer (0 the embedding, {last} the last block's output)")
+    end = "" if depth is None else f", {depth} the last block's output"
+    axes.set_xlabel(f"layer (0 the embedding{end})")
     axes.grid(axis="x", visible=False)
 
 
@@ -97,15 +112,29 @@ def linear_axis(panels: Sequence[Axes], rows: pd.DataFrame, low: float, high: fl
         axes.yaxis.set_major_locator(MultipleLocator(step))
 
 
+def exact(rows: pd.DataFrame) -> bool:
+    """Whether some divergence is so near 0 that :func:`divergence_axis` has a linear strip."""
+    return bool((_least(rows) < SMALLEST_DECADE).any())
+
+
+def scale(rows: pd.DataFrame) -> str:
+    """In words, the axis that :func:`divergence_axis` makes."""
+    return f"logarithmic{' down to the shaded strip and linear from there to 0' if exact(rows) else ''}"
+
+
+def _least(rows: pd.DataFrame) -> pd.Series:
+    return rows[["point", "lo"]].min(axis=1)
+
+
 def divergence_axis(panels: Sequence[Axes], rows: pd.DataFrame) -> None:
     """A logarithmic axis that still shows 0: a reading that is the model's own has no place on a plain one."""
-    least = rows[["point", "lo"]].min(axis=1)
+    least = _least(rows)
     positive = least[least >= SMALLEST_DECADE]
     low = math.floor(math.log10(positive.min())) if len(positive) else round(math.log10(SMALLEST_DECADE))
     high = max(math.ceil(math.log10(max(rows["hi"].max(), SMALLEST_DECADE))), low + 1)
-    exact = bool((least < SMALLEST_DECADE).any())
+    strip = exact(rows)
     for axes in panels:
-        if not exact:
+        if not strip:
             axes.set_yscale("log")
             axes.set_ylim(10**low, 10**high)
         else:
@@ -114,7 +143,7 @@ def divergence_axis(panels: Sequence[Axes], rows: pd.DataFrame) -> None:
             axes.text(0.015, 10**low / 2, "linear down to 0", color=GREY, fontsize=6.5, **place)
             axes.set_yscale("symlog", linthresh=10**low, linscale=0.5)
             axes.set_ylim(0, 10**high)
-        ticks = [*([0] if exact else []), *(10.0**power for power in range(low, high + 1))]
+        ticks = [*([0] if strip else []), *(10.0**power for power in range(low, high + 1))]
         axes.yaxis.set_major_locator(FixedLocator(ticks))
         axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -9,7 +9,6 @@ arms, which never stand beside methods.
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,6 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
-from matplotlib.font_manager import findfont, get_font
 
 from lensproof.files import atomic
 
@@ -77,7 +75,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "fixed_direction_ceiling": {"color": "#555555", "linestyle": SPARSE},
     "mean_direction": {"color": "#9a9a9a", "linestyle": SPARSE},
     "random_direction": {"color": "#4d4d4d", "linestyle": DOTS},
-    "leading_over_width": {"color": "#cfcfcf", "linestyle": SOLID, "linewidth": 3.5},
+    "leading_over_width": {"color": "#8a8a8a", "linestyle": SOLID},
 }
 ARMS: dict[str, dict[str, Any]] = {
     # arms that need the variable: warm
@@ -91,8 +89,10 @@ ARMS: dict[str, dict[str, Any]] = {
 """Arms of the five-arm benchmark, in the order in which they are named."""
 AGAINST = {"control": "o", "automatic": "^", "supplied": "D"}
 """A contrast of two arms is drawn in the colour of the first, with a marker that stands for the second."""
+FONT = "DejaVu Sans"
+"""Comes with matplotlib, so every machine draws the same."""
 RC = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so every machine draws the same
+    "font.family": FONT,
     "font.size": 8,
     "axes.titlesize": 8.5,
     "axes.labelsize": 8,
@@ -131,16 +131,6 @@ def styled() -> Iterator[None]:
 def method_style(method: str) -> dict[str, Any]:
     """Colour and dashes of a method or arm."""
     return METHODS.get(method) or ARMS.get(method) or {"color": "#555555", "linestyle": "-."}
-
-
-def has_glyph(character: str) -> bool:
-    """Whether the font of all figures can draw a character."""
-    return ord(character) in _glyphs()
-
-
-@functools.cache
-def _glyphs() -> frozenset[int]:
-    return frozenset(get_font(findfont(RC["font.family"])).get_charmap())
 
 
 def save(figure: Figure, stem: Path) -> None:

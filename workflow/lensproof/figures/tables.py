@@ -33,7 +33,7 @@ LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "^": r"\^{}", "~": r"\~{}",
     "[": "{[}", "]": "{]}",  # a bracket that opens a row would be read as an argument of the line break before
     "²": r"\textsuperscript{2}", "√": r"$\surd$", "κ": r"$\kappa$", "λ": r"$\lambda$", "‖": r"$\Vert$",
-    "⟨": r"$\langle$", "⟩": r"$\rangle$", "±": r"$\pm$", "×": r"$\times$",
+    "⟨": r"$\langle$", "⟩": r"$\rangle$", "±": r"$\pm$", "·": r"$\cdot$", "†": r"\dag{}", "×": r"$\times$",
     "−": r"$-$", "Δ": r"$\Delta$",
 }  # fmt: skip
 
@@ -114,6 +114,7 @@ class Layout:
             (:func:`lensproof.figures.captions.said`), ``{other_layers}`` for the layers of another experiment's lines.
         no_width: what an interval of no width means here.
         no_interval: why a number has none.
+        empty: why a cell is empty.
         published: dotted path of the published table.
     """
 
@@ -126,6 +127,7 @@ class Layout:
     published: str | None = None
     no_width: str = NO_WIDTH
     no_interval: str = NO_INTERVAL
+    empty: str = EMPTY
 
     def tidy(self, estimates: pd.DataFrame, published: Mapping[str, Any]) -> pd.DataFrame:
         """The table as rows (``workflow/schemas/table.schema.yaml``).
@@ -183,7 +185,7 @@ class Layout:
         own, other = (said(rows, titles) if len(rows) else {} for rows in (table[~others], table[others]))
         text = self.caption.format(**{**other, **own}, other_layers=other.get("layers", ""))
         empty = any("" in line for line in self._ours(table, titles).rows)
-        return text + notes(table, self.no_width, self.no_interval) + (f" {EMPTY}" if empty else "")
+        return text + notes(table, self.no_width, self.no_interval) + (f" {self.empty}" if empty else "")
 
     def _stated(self, published: Mapping[str, Any]) -> dict[tuple[str, Line, Column], float]:
         """The paper's values by checkpoint, line and column."""

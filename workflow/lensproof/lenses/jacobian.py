@@ -329,4 +329,6 @@ def _refuse_other_model(lens: JacobianLens, decoder: Decoder, weights: str | Non
 
 def _ranges(layers: Iterable[int]) -> str:
     layers = sorted(layers)
-    return f"layers {layers[0]} to {layers[-1]}" if layers else "no layers"
+    if len(layers) < 2:
+        return f"layer {layers[0]}" if layers else "no layer"
+    return f"layers {layers[0]} to {layers[-1]}"

@@ -15,7 +15,7 @@ import pandas as pd
 
 from lensproof.errors import LensproofError
 from lensproof.statistics.contrasts import ratio
-from lensproof.statistics.sample import Sample
+from lensproof.statistics.sample import Sample, whole
 from lensproof.statistics.table import Row, finish, of_all, row
 
 JOINT = "joint"
@@ -40,11 +40,11 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
         over or above the floor is also given for ``lowest_arm``, the least of all arms.
 
     Raises:
-        LensproofError: there is one split only, or no permuted labels.
+        LensproofError: a column or any trial is missing, there is one split only, or no permuted labels.
     """
     parts = []
-    for name, rows in observations.groupby("records", sort=True, observed=True):
-        sample = Sample.of(rows, resamples=resamples, level=level, seed=seed, needs=NEEDS)
+    for name, rows in whole(observations, NEEDS).groupby("records", sort=True, observed=True):
+        sample = Sample.of(rows, resamples=resamples, level=level, seed=seed)
         parts.append(finish(sample, "availability", _of_set(sample, rows, str(name))))
     return pd.concat(parts, ignore_index=True)
 

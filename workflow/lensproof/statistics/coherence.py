@@ -49,7 +49,7 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
         LensproofError: a column, a value or all but one document is missing.
     """
     sample = Sample.of(observations, resamples=resamples, level=level, seed=seed, needs=NEEDED)
-    found, depth = ceilings(sample, observations), int(observations["depth"].max())
+    found, depth = ceilings(sample, observations), sample.depth
     rows = [*contrasted(sample, "cosine", "cosine", found, depth=depth), *plateau(sample, found, depth)]
     return finish(sample, "coherence", rows)
 

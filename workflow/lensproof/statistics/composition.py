@@ -30,6 +30,5 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     """
     needs = ("position", "label", "success", "depth")
     sample = Sample.of(observations, resamples=resamples, level=level, seed=seed, needs=needs)
-    depth = int(observations["depth"].max())
     found = means(sample, observations, "success")
-    return finish(sample, "composition", contrasted(sample, "success", "share", found, depth=depth))
+    return finish(sample, "composition", contrasted(sample, "success", "share", found, depth=sample.depth))

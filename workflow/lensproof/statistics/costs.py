@@ -15,6 +15,7 @@ from lensproof.statistics.table import Row, finish, row
 FIT, CALIBRATE, READ = "jacobian_lens", "calibration", "readings"
 CLOCKS = {None: "seconds", "wall": "wall_seconds"}
 """Setting -> the column with its times: the processor's, or the wall clock's, which count what a GPU does too."""
+UNKNOWN = {"lo": np.nan, "hi": np.nan}
 
 
 def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: int) -> pd.DataFrame:
@@ -32,7 +33,8 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
         Measures ``seconds`` (in all), ``seconds_per_item`` (of a prompt or a sequence) and, for ``jacobian_lens``,
         ``time_ratio``: its fit's seconds over those of calibrating and reading the test set. ``setting`` is null for
         the processor's time, ``wall`` by the wall clock. Jobs are resampled within their step: the interval says how
-        far times scatter on this machine. ``clusters`` counts jobs.
+        far times scatter on this machine; where no step behind a number was more than one job, there is none.
+        ``clusters`` counts jobs.
 
     Raises:
         LensproofError: a step was not timed.
@@ -47,7 +49,7 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
 
 
 def _rows(sample: Sample, observations: pd.DataFrame, column: str, setting: str | None) -> Iterator[Row]:
-    totals = {}
+    totals, scatter = {}, {}
     generator = np.random.default_rng(sample.seed)
     common = {"summary": "all_layers", "setting": setting}
     for step in (FIT, CALIBRATE, READ):
@@ -56,9 +58,10 @@ def _rows(sample: Sample, observations: pd.DataFrame, column: str, setting: str 
         drawn = generator.integers(len(timed), size=(sample.resamples, len(timed)))
         drawn = np.vstack([np.arange(len(timed)), drawn])
         per_item = timed[column].to_numpy()[drawn].sum(axis=1) / timed["items"].to_numpy()[drawn].sum(axis=1)
-        totals[step] = per_item * items
+        totals[step], scatter[step] = per_item * items, UNKNOWN if len(timed) == 1 else {}
         same = {**common, "n": len(timed), "unit": "seconds"}
-        yield row(sample, step, totals[step], measure="seconds", **same)
-        yield row(sample, step, per_item, measure="seconds_per_item", **same)
+        yield row(sample, step, totals[step], measure="seconds", **same) | scatter[step]
+        yield row(sample, step, per_item, measure="seconds_per_item", **same) | scatter[step]
     ratio = totals[FIT] / (totals[CALIBRATE] + totals[READ])
-    yield row(sample, FIT, ratio, measure="time_ratio", unit="ratio", n=len(observations), **common)
+    known = {} if any(not unknown for unknown in scatter.values()) else UNKNOWN
+    yield row(sample, FIT, ratio, measure="time_ratio", unit="ratio", n=len(observations), **common) | known

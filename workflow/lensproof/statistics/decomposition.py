@@ -36,9 +36,8 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     """
     needs = ("position", "kl", "agrees", "depth")
     sample = Sample.of(observations, resamples=resamples, level=level, seed=seed, needs=needs)
-    depth = int(observations["depth"].max())
     rows = (
-        contrasted(sample, measure, unit, means(sample, observations, column), depth=depth, drop=measure == "kl")
+        contrasted(sample, measure, unit, means(sample, observations, column), depth=sample.depth, drop=measure == "kl")
         for measure, (column, unit) in MEASURES.items()
     )
     return finish(sample, "decomposition", itertools.chain.from_iterable(rows))

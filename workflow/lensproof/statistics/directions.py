@@ -48,8 +48,7 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     pairs = observations["other_document"].notna()
     if not pairs.any() or pairs.all():
         raise LensproofError(f"{sample.checkpoint}: give the observations of both directions and coherence")
-    rows = _rows(sample, observations[~pairs], observations[pairs], int(observations["depth"].max()))
-    return finish(sample, "directions", rows)
+    return finish(sample, "directions", _rows(sample, observations[~pairs], observations[pairs], sample.depth))
 
 
 def _rows(sample: Sample, trials: pd.DataFrame, pairs: pd.DataFrame, depth: int) -> Iterator[Row]:

@@ -14,6 +14,7 @@ import pandas as pd
 
 from lensproof.errors import LensproofError
 from lensproof.statistics.methods import MODEL
+from lensproof.statistics.sample import depth_of
 from lensproof.statistics.table import COLUMNS, TYPES, Row, of_all
 
 NEEDED = ("checkpoint", "document", "prefix", "method", "layer", "rank", "token", "probability")
@@ -39,10 +40,13 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     missing = [column for column in NEEDED if column not in observations.columns]
     if missing or observations.empty:
         raise LensproofError(f"the observations lack {', '.join(missing) or 'trials'}: build them again")
-    return singles(_rows(observations), "examples", resamples=resamples, level=level, seed=seed)
+    about = {"resamples": resamples, "level": level, "seed": seed, "depth": depth_of(observations)}
+    return singles(_rows(observations), "examples", **about)
 
 
-def singles(rows: Iterable[Row], experiment: str, *, resamples: int, level: float, seed: int) -> pd.DataFrame:
+def singles(
+    rows: Iterable[Row], experiment: str, *, resamples: int, level: float, seed: int, depth: int | None
+) -> pd.DataFrame:
     """The table of estimates of single trials: an interval is the point, and tokens stand beside (:data:`SAID`).
 
     Args:
@@ -50,8 +54,9 @@ def singles(rows: Iterable[Row], experiment: str, *, resamples: int, level: floa
             unless they are there.
         experiment: whose estimates they are.
         resamples: as of the other estimates of the run, like ``level`` and ``seed``.
+        depth: L, where the observations tell it.
     """
-    about = {"resamples": resamples, "level": level, "seed": seed, "experiment": experiment}
+    about = {"resamples": resamples, "level": level, "seed": seed, "depth": depth, "experiment": experiment}
     table = pd.DataFrame([{**_EMPTY, **about, **row} for row in rows])
     table = table.assign(lo=table["point"], hi=table["point"])
     return table[[*COLUMNS, *SAID]].astype({**TYPES, "rank": "Int16", "token": "str", "prefix": "str"})

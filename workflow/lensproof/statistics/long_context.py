@@ -35,7 +35,7 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
 
 
 def _rows(sample: Sample, observations: pd.DataFrame) -> Iterator[Row]:
-    depth = int(observations["depth"].max())
+    depth = sample.depth
     for measure, column, unit in (("kl", "kl", "nats"), ("top1", "agrees", "share")):
         whole = {}
         for length, trials in observations.groupby("length"):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from lensproof.errors import LensproofError
+from lensproof.statistics.sample import depth_of
 from lensproof.statistics.table import COLUMNS, TYPES, behind
 
 NEEDED = ("checkpoint", "method", "layer", "rank", "token", "x", "y", "kept")
@@ -44,6 +45,6 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     layers = sorted(set(observations["layer"]))
     table = pd.concat([points.assign(layers=1, over=None), kept.assign(**behind(layers))], ignore_index=True).assign(
         experiment="planes", reference=None, contrast=None, lo=np.nan, hi=np.nan, numerator=np.nan, n=1, clusters=1,
-        resamples=resamples, level=level, seed=seed,
+        resamples=resamples, level=level, seed=seed, depth=depth_of(observations),
     )  # fmt: skip
     return table[[*COLUMNS, "token"]].astype({**TYPES, "token": "str"})

@@ -11,7 +11,7 @@ import pandas as pd
 
 from lensproof.errors import LensproofError
 from lensproof.statistics.bootstrap import resampling_weights
-from lensproof.statistics.methods import in_order
+from lensproof.statistics.methods import MODEL, in_order
 
 FACTORS = ("checkpoint", "document", "layer", "method")
 """Columns that observations of every experiment have."""
@@ -40,6 +40,27 @@ def join(shards: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
                         "give each shard once"
                     )
     return pd.concat(shards.values(), ignore_index=True)
+
+
+def whole(observations: pd.DataFrame, needs: Sequence[str] = ()) -> pd.DataFrame:
+    """The trials themselves, if there is any, and all have the columns ``needs`` besides :data:`FACTORS`.
+
+    Raises:
+        LensproofError: a column is missing, or there is no trial.
+    """
+    missing = [column for column in (*FACTORS, *needs) if column not in observations.columns]
+    if missing:
+        raise LensproofError(f"the observations lack {', '.join(missing)}: build them again with this version")
+    if observations.empty:
+        raise LensproofError("the observations hold no trial: give others, or build them again")
+    return observations
+
+
+def depth_of(observations: pd.DataFrame) -> int | None:
+    """L, the number of the model's last layer: as the trials say, or where the model itself was read; else unknown."""
+    own = observations["layer"][observations["method"] == MODEL]
+    said = observations["depth"].dropna() if "depth" in observations else own
+    return int(said.max()) if len(said) else None
 
 
 class ByLayer(NamedTuple):
@@ -76,6 +97,8 @@ class Sample:
     resamples: int
     level: float
     seed: int
+    depth: int | None = None
+    """L, where the observations tell it."""
 
     @classmethod
     def of(
@@ -91,13 +114,10 @@ class Sample:
             needs: columns that must be there besides ``checkpoint``, ``document``, ``layer`` and ``method``.
 
         Raises:
-            LensproofError: a column, or all but one document is missing, or several checkpoints are mixed.
+            LensproofError: a column, any trial, or all but one document is missing, or several checkpoints are mixed.
         """
-        missing = [column for column in (*FACTORS, *needs) if column not in observations.columns]
-        if missing:
-            raise LensproofError(f"the observations lack {', '.join(missing)}: build them again with this version")
-        checkpoints = sorted(set(observations["checkpoint"]))
-        if len(checkpoints) != 1:
+        checkpoints = sorted(set(whole(observations, needs)["checkpoint"]))
+        if len(checkpoints) > 1:
             raise LensproofError(
                 f"observations of one checkpoint are needed, not of {len(checkpoints)} ({', '.join(checkpoints)})"
             )
@@ -105,7 +125,7 @@ class Sample:
         if len(documents) < 2:
             raise LensproofError(f"{checkpoints[0]}: observations of at least 2 documents are needed: raise sequences")
         weights = resampling_weights(len(documents), resamples, seed)
-        return cls(str(checkpoints[0]), documents, weights, resamples, level, seed)
+        return cls(str(checkpoints[0]), documents, weights, resamples, level, seed, depth_of(observations))
 
     def document(self, observations: pd.DataFrame) -> np.ndarray:
         """(trials,) running number 0 .. D-1 of each trial's document."""

@@ -46,7 +46,8 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     """
     needs = ("position", "reached", "side", "side_weighted", "depth", "checked", *CHECKS)
     settings = {"resamples": resamples, "level": level, "seed": seed}
-    sample, depth = Sample.of(observations, **settings, needs=needs), int(observations["depth"].max())
+    sample = Sample.of(observations, **settings, needs=needs)
+    depth = sample.depth
     tables = [finish(sample, "steering", _rows(sample, observations, depth))]
     checked = observations[observations["checked"]]
     if checked["document"].nunique() > 1:

@@ -16,11 +16,19 @@ from lensproof.statistics.sample import ByLayer, Sample
 
 COLUMNS = (
     "checkpoint", "experiment", "measure", "method", "reference", "contrast", "setting", "layer", "summary", "layers",
-    "over", "point", "lo", "hi", "numerator", "n", "clusters", "resamples", "level", "seed", "unit",
+    "over", "point", "lo", "hi", "numerator", "n", "clusters", "resamples", "level", "seed", "unit", "depth",
 )  # fmt: skip
 FEW = 4
 """As many layers are named one by one."""
-TYPES = {"layer": "Int16", "layers": "int16", "reference": "str", "contrast": "str", "setting": "str", "over": "str"}
+TYPES = {
+    "layer": "Int16",
+    "depth": "Int16",
+    "layers": "int16",
+    "reference": "str",
+    "contrast": "str",
+    "setting": "str",
+    "over": "str",
+}
 
 Row = dict[str, Any]
 Pairs = Literal["all"] | Sequence[tuple[str, str]]
@@ -181,7 +189,7 @@ def finish(sample: Sample, experiment: str, rows: Iterable[Row]) -> pd.DataFrame
         raise LensproofError(f"{sample.checkpoint}: the observations hold nothing that {experiment} estimates")
     table = table.assign(
         checkpoint=sample.checkpoint, experiment=experiment, clusters=len(sample.documents),
-        resamples=sample.resamples, level=sample.level, seed=sample.seed,
+        resamples=sample.resamples, level=sample.level, seed=sample.seed, depth=sample.depth,
     )  # fmt: skip
     return table[list(COLUMNS)].astype(TYPES)
 

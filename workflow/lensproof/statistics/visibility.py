@@ -20,7 +20,7 @@ from lensproof.statistics import choices
 from lensproof.statistics.choices import Draws, gained, plain_and_pairs
 from lensproof.statistics.contrasts import ratio
 from lensproof.statistics.means import means, medians
-from lensproof.statistics.sample import ByLayer, Sample
+from lensproof.statistics.sample import ByLayer, Sample, whole
 from lensproof.statistics.table import Row, at, behind, finish, of_all, row
 
 MEASURES = {"rz": "percentile rank", "lz": "decades", "mz": "nats"}
@@ -33,7 +33,7 @@ RISE = (0.50, 0.66)
 """Shares of depth between which the paper's profiles rise, 0.55 and 0.61, widened by 0.05 for other models."""
 DEMAND, CONTROL, SUPPLIED, REPORT, AUTOMATIC = "flexible", "control", "supplied", "report", "automatic"
 UNMATCHED, WITHOUT_CUE = "_unmatched", "_no_cue"
-NEEDS = ("records", "lens", "instance", "depth", "in_band", "rank", *MEASURES, *choices.NEEDS)
+NEEDS = ("family", "records", "lens", "instance", "depth", "in_band", "rank", *MEASURES, *choices.NEEDS)
 
 
 def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: int) -> pd.DataFrame:
@@ -46,11 +46,12 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
         seed: of the resamples.
 
     Raises:
-        LensproofError: an instance lacks an arm that others of its set have, or no layer of the band was read.
+        LensproofError: a column or any trial is missing, an instance lacks an arm that others of its set have, or no
+            layer of the band was read.
     """
     parts = []
-    for family, own in observations.groupby("family", sort=True, observed=True):
-        sample = Sample.of(own, resamples=resamples, level=level, seed=seed, needs=NEEDS)
+    for family, own in whole(observations, NEEDS).groupby("family", sort=True, observed=True):
+        sample = Sample.of(own, resamples=resamples, level=level, seed=seed)
         parts.append(finish(sample, "visibility", _of_family(sample, own, str(family))))
     return pd.concat(parts, ignore_index=True)
 

@@ -13,6 +13,7 @@ import pandas as pd
 
 from lensproof.errors import LensproofError
 from lensproof.statistics.examples import singles
+from lensproof.statistics.sample import depth_of
 from lensproof.statistics.table import Row
 
 NEEDED = ("checkpoint", "records", "method", "layer", "place", "token", "rank", "rz", "probability", "vocabulary")
@@ -33,7 +34,8 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     missing = [column for column in NEEDED if column not in observations.columns]
     if missing or observations.empty:
         raise LensproofError(f"the observations lack {', '.join(missing) or 'trials'}: build them again")
-    return singles(_rows(observations), "worked_example", resamples=resamples, level=level, seed=seed)
+    about = {"resamples": resamples, "level": level, "seed": seed, "depth": depth_of(observations)}
+    return singles(_rows(observations), "worked_example", **about)
 
 
 def _rows(observations: pd.DataFrame) -> Iterator[Row]:

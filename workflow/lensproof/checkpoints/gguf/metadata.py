@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from lensproof.errors import LensproofError
+from lensproof.files import damaged
 
 if TYPE_CHECKING:
     from gguf import GGUFReader, ReaderTensor
@@ -119,4 +120,4 @@ def open_gguf(path: str | Path) -> Gguf:
     except FileNotFoundError as error:
         raise LensproofError(f"{path} does not exist: get it with `lensproof fetch`") from error
     except (ValueError, IndexError, KeyError, OverflowError, MemoryError) as error:  # what broken bytes lead to
-        raise LensproofError(f"{path} is not a whole GGUF file ({error}): remove it and fetch it again") from error
+        raise damaged(path, f"it is not a whole GGUF file: {error}") from error

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lensproof.checkpoints.load import load
+from lensproof.checkpoints.manifest import digest
 from lensproof.files import read_json
 from lensproof.provenance import sha256
 from lensproof.specimens.adapters import lora
@@ -27,9 +28,8 @@ def build(base: Path, adapter: Path, out: Path) -> dict[str, Any]:
     Raises:
         LensproofError: there is no checkpoint in ``base``, no adapter in ``adapter``, or it is for another model.
     """
-    model = load(base).model
-    weights = read_json(base / "checkpoint.json")["sha256"]
-    merged = lora.attach(model, adapter, weights).merge_and_unload(safe_merge=True)
+    weights = digest(base)
+    merged = lora.attach(load(base).model, adapter, weights).merge_and_unload(safe_merge=True)
     merged.save_pretrained(out)
     copy_tokenizer(base, out)
     return {

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lensproof.checkpoints.load import load, load_tokenizer
+from lensproof.checkpoints.manifest import MANIFEST, digest, existing
 from lensproof.checkpoints.scratch import install, scratch
 from lensproof.corpora.benchmark.passages import Passage
 from lensproof.corpora.benchmark.sets import WORDINGS
@@ -57,8 +58,9 @@ def produce(
         LensproofError: no checkpoint; too few training passages; a training in ``out`` that is not to be resumed or is
             of something else; no step at which the flexible arm is answered well enough.
     """
-    manifest = read_json(checkpoint / "checkpoint.json")
-    identity = {**dataclasses.asdict(settings), "weights": manifest["sha256"], "passages": _digest(passages)}
+    manifest = read_json(existing(checkpoint) / MANIFEST, "name", "title", "licence")
+    weights = digest(checkpoint)
+    identity = {**dataclasses.asdict(settings), "weights": weights, "passages": _digest(passages)}
     if resume and (out / lora.WEIGHTS).is_file() and not (out / FILE).is_file() and _of(out, identity):
         logging.getLogger("lensproof").info("%s is there already: remove it to train it again", out / lora.WEIGHTS)
         return Made(**read_provenance(out / lora.WEIGHTS)["made"])
@@ -77,7 +79,7 @@ def produce(
     made = _made(manifest, given, settings, training, model)
     stated = record("train_adapter", {}, identity=identity)
     with scratch(out) as folder:
-        lora.write(folder, model, adapter, {**stated, "weights": manifest["sha256"], "made": dataclasses.asdict(made)})
+        lora.write(folder, model, adapter, {**stated, "weights": weights, "made": dataclasses.asdict(made)})
         write_text(folder / CARD, card(made))
         install(folder, out, last=lora.WEIGHTS)
     shutil.rmtree(out / FILE.parent)
