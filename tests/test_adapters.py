@@ -417,6 +417,48 @@ def test_adapters_that_are_none_are_refused(base, tmp_path):
     assert not (tmp_path / "merged").exists()
 
 
+def stated(**changes):
+    """An adapter's configuration with other entries."""
+    return lambda content: json.dumps({**json.loads(content), **changes}).encode()
+
+
+SPOILED = {
+    "text": lambda content: b"this is no adapter\n",
+    "nothing": lambda content: b"",
+    "half": lambda content: content[: len(content) // 2],
+}
+STATED = {
+    "a list": lambda content: b"[]",
+    "null": lambda content: b"null",
+    "no type": lambda content: b"{}",
+    "a rank in words": stated(r="two"),
+    "modules by number": stated(target_modules=3),
+}
+BROKEN = [(lora.WEIGHTS, spoil) for spoil in SPOILED] + [(lora.CONFIG, spoil) for spoil in (*SPOILED, *STATED)]
+
+
+@pytest.mark.parametrize(("name", "kind"), BROKEN)
+def test_adapters_that_are_damaged_are_refused_in_one_line(base, tmp_path, name, kind):
+    file = shipped(tmp_path / "adapter", base) / name
+    file.write_bytes((SPOILED | STATED)[kind](file.read_bytes()))
+    with pytest.raises(LensproofError) as caught:
+        build("merged", adapted(file.parent), tmp_path / "merged", base=base)
+    line = str(caught.value)
+    assert line.startswith(f"{file} is damaged, or not what is needed here (")
+    assert "\n" not in line
+    assert not (tmp_path / "merged").exists()
+
+
+@pytest.mark.parametrize("kind", [*SPOILED, "an adapter"])
+def test_a_training_that_is_damaged_is_not_gone_on_with(base, given, tmp_path, kind):
+    file = tmp_path / "training.safetensors"
+    file.write_bytes((shipped(tmp_path / "adapter", base) / lora.WEIGHTS).read_bytes())
+    if kind in SPOILED:
+        file.write_bytes(SPOILED[kind](file.read_bytes()))
+    with pytest.raises(LensproofError, match=r"training\.safetensors is damaged, or not what is needed here \("):
+        train(fresh(base), given, SMALL, file, {})
+
+
 # All of it
 
 

@@ -130,7 +130,7 @@ def test_passages_that_are_not_there(tmp_path):
         load(tmp_path)
     for content, words in (("[]", "it has no passages"), ('{"passages": [{"id": "01"}]}', "it holds no passages")):
         (tmp_path / "all.json").write_text(content)
-        with pytest.raises(LensproofError, match=f"all.json is damaged .{words}.*build it again with `snakemake"):
+        with pytest.raises(LensproofError, match=f"all.json is damaged, or .*{words}.*: give another"):
             read(tmp_path / "all.json")
 
 
@@ -154,6 +154,9 @@ def test_flores_rows_through_the_same_interface(tmp_path, form):
     broken = place / f"spa_Latn.{form}"
     broken.write_text(broken.read_text().rsplit("\n", 2)[0] + "\n")
     with pytest.raises(LensproofError, match="10 rows in Spanish, 11 in .*not parallel"):
+        load(tmp_path, "flores")
+    broken.write_bytes(b"uno \xff")
+    with pytest.raises(LensproofError, match=rf"spa_Latn.{form} is not UTF-8 text"):
         load(tmp_path, "flores")
     if form == "jsonl":
         broken.write_text('{"sentence": "uno"}\n')

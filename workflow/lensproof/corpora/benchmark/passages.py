@@ -121,10 +121,7 @@ def _all_known(folder: Path, languages: Sequence[str] | None, files: Mapping[str
 
 def _blocks(path: Path) -> list[list[str]]:
     """Heading, sentences and continuation of each passage."""
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise LensproofError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
+    text = _text(path)
     if text != unicodedata.normalize("NFC", text):
         raise LensproofError(f"{path} is not in Unicode's composed form (NFC), in which tokenizers expect text")
     blocks = [block.split("\n") for block in re.split(r"\n{2,}", text.replace("\r\n", "\n").strip("\n"))]
@@ -139,6 +136,13 @@ def _blocks(path: Path) -> list[list[str]]:
         if len(lines) != SENTENCES + 1 or not all(line.strip() for line in lines):
             raise LensproofError(f"{path}, {heading}: {len(lines)} lines, not {SENTENCES} sentences and a continuation")
     return blocks
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise LensproofError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
 
 
 _HEADING = re.compile(r"# (\d+) (\S.*)")
@@ -190,7 +194,7 @@ def _rows_of(folder: Path, code: str) -> Path | None:
 
 
 def _rows(path: Path) -> list[str]:
-    lines = path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+    lines = _text(path).removesuffix("\n").split("\n")
     try:
         rows = [json.loads(line)["text"] for line in lines] if path.suffix == ".jsonl" else lines
     except (ValueError, KeyError, TypeError) as error:

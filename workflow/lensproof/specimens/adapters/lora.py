@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lensproof.errors import LensproofError
-from lensproof.files import read_json, read_provenance, read_safetensors, write_json, write_safetensors
+from lensproof.files import damaged, read_json, read_provenance, read_safetensors, write_json, write_safetensors
 
 if TYPE_CHECKING:
     from peft import LoraConfig, PeftModel
@@ -112,7 +112,7 @@ def attach(model: PreTrainedModel, folder: Path, weights: str | None = None) -> 
         weights: sha256 of the model's weights; compared where the adapter's file records one.
 
     Raises:
-        LensproofError: there is no adapter, it is pickled or of another kind, or it is for another model.
+        LensproofError: there is no adapter, it is damaged, pickled or of another kind, or it is for another model.
     """
     config = _config(folder)
     adapter = read_safetensors(folder / WEIGHTS)
@@ -121,6 +121,8 @@ def attach(model: PreTrainedModel, folder: Path, weights: str | None = None) -> 
         raise LensproofError(f"{folder} was trained on other weights (sha256 {recorded[:12]}, here {weights[:12]})")
     try:
         wrapped = _wrapped(model, config)
+    except TypeError as error:
+        raise damaged(folder / CONFIG, error) from error
     except ValueError as error:
         raise LensproofError(f"{folder} is an adapter for another model ({str(error).splitlines()[0]})") from None
     _same(folder, adapter, tensors(wrapped))
@@ -135,10 +137,13 @@ def _config(folder: Path) -> LoraConfig:
     if missing:
         pickled = ", and pickled weights are never loaded" if list(folder.glob("*.bin")) else ""
         raise LensproofError(f"{folder} has no {' and no '.join(missing)}: it is not an adapter{pickled}")
-    kind = read_json(folder / CONFIG).get("peft_type")
+    kind = read_json(folder / CONFIG, "peft_type")["peft_type"]
     if kind != "LORA":
         raise LensproofError(f"{folder} is an adapter of type {kind}: only LORA is known")
-    config = LoraConfig.from_pretrained(str(folder))
+    try:
+        config = LoraConfig.from_pretrained(str(folder))
+    except (TypeError, ValueError) as error:
+        raise damaged(folder / CONFIG, error) from error
     config.base_model_name_or_path = None  # peft would warn that the base is in another folder here
     return config
 

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from lensproof.corpora.benchmark.draws import Draws
 from lensproof.errors import LensproofError
-from lensproof.files import read_provenance, read_safetensors, write_safetensors
+from lensproof.files import damaged, read_provenance, read_safetensors, write_safetensors
 from lensproof.progress import bar
 from lensproof.specimens.adapters import lora, selection
 from lensproof.specimens.adapters.answers import accuracies, answer_logits, of_like_length
@@ -97,13 +97,15 @@ def load(path: Path, identity: Mapping[str, Any]) -> Training:
     """The training that :func:`save` wrote.
 
     Raises:
-        LensproofError: it is a training of something else.
+        LensproofError: it is damaged, or a training of something else.
     """
     parts: dict[str, dict[str, Tensor]] = {kind: {} for kind in (*_WEIGHTS, *_MEANS)}
-    for name, tensor in read_safetensors(path).items():
+    tensors, stated = read_safetensors(path), read_provenance(path)
+    if not {"identity", "step", "losses", "curve", "seconds"} <= set(stated):
+        raise damaged(path, "it holds no training")
+    for name, tensor in tensors.items():
         kind, _, own = name.partition(".")
         parts[kind][own] = tensor
-    stated = read_provenance(path)
     for key, value in identity.items():
         if stated["identity"].get(key) != value:
             raise LensproofError(
