@@ -21,14 +21,15 @@ from lensproof.checkpoints.build import build
 from lensproof.checkpoints.load import load, load_tokenizer
 from lensproof.config import Checkpoint, RandomSource
 from lensproof.corpora.benchmark import passages, sets
+from lensproof.corpora.benchmark.passages import Passage
 from lensproof.errors import LensproofError
 from lensproof.files import read_json, read_provenance, read_safetensors
 from lensproof.specimens.adapters import lora, selection, training
 from lensproof.specimens.adapters.answers import accuracies, answer_logits, of_like_length
 from lensproof.specimens.adapters.produce import FILE, produce
-from lensproof.specimens.adapters.prompts import HELD_BACK, SHARES, divide, material, prompt
+from lensproof.specimens.adapters.prompts import HELD_BACK, SHARES, divide, material, prompt, sentences
 from lensproof.specimens.adapters.selection import CEILING, EVERY, FLOOR, NEAR, OFTEN, PATIENCE, Validation
-from lensproof.specimens.adapters.training import SAVED, Settings, batch, train
+from lensproof.specimens.adapters.training import SAVED, Settings, batch, rate_at, train
 from lensproof.specimens.planted import world
 from lensproof.specimens.tiny import random_model
 
@@ -108,7 +109,9 @@ def test_passages_that_are_not_for_training_play_no_part(given):
     tokenizer = benchmark_world.tokenizer()
     assert material(tokenizer, training, instances=3, validation=4, seed=0) == given
     known = {one.id for one in training}
-    assert {one.passage for one in trained_on(given)} - {""} <= set(given.trained_on) < known
+    # A passage of one sentence is called after the one that it is of.
+    trained = {one.passage.partition(".")[0] for one in trained_on(given)}
+    assert trained - {""} <= set(given.trained_on) < known
     validated = {one.passage for instances in given.validation.values() for one in prompts(instances)}
     assert validated - {""} <= set(given.validated_on) < known
     assert not set(given.trained_on) & set(given.validated_on)
@@ -164,7 +167,7 @@ def test_batches_are_drawn_by_weight_and_depend_on_the_step_alone(given):
     assert len(found) == 4000
     assert all(len({one.arm for one in group}) == len(group) == 2 for group in found)
     language = Counter(one.arm for group in found for one in group if one.family == "language")
-    assert 0.77 < language.total() / 8000 < 0.83
+    assert 0.87 < language.total() / 8000 < 0.93
     assert 1.8 < language["flexible"] / language["control"] < 2.2
     assert 0.9 < language["report"] / language["control"] < 1.1
     without = prompts(batch(given, settings, 3, {"flexible": 1, "control": 1}))
@@ -311,13 +314,31 @@ def test_training_ends_with_all_inside_or_when_nothing_better_comes():
     assert not selection.finished(curve((20, 0.5, *inside[1:]), (500, 0.5, *inside[1:])))
 
 
-def test_arms_over_the_ceiling_are_not_drawn_until_they_are_below():
+def test_arms_over_the_ceiling_are_drawn_seldom_until_they_are_below():
     assert selection.weights([]) == selection.WEIGHTS
     over = Validation(20, {"automatic": CEILING, "report": 1.0, "flexible": 0.3, "control": 0.99, "supplied": FLOOR})
-    assert selection.weights([over]) == {"automatic": 2, "flexible": 5, "supplied": 2}
+    seldom = {"report": selection.KNOWN, "control": selection.KNOWN}
+    assert selection.weights([over]) == {**selection.WEIGHTS, **seldom}
     below = Validation(40, {**over.accuracy, "report": 0.9})
-    assert selection.weights([over, below])["report"] == 2
-    assert selection.weights([Validation(20, dict.fromkeys(selection.WEIGHTS, 1.0))]) == selection.WEIGHTS
+    assert selection.weights([over, below])["report"] == selection.WEIGHTS["report"] > selection.KNOWN
+
+
+def test_the_learning_rate_rises_is_held_twice_and_falls():
+    rates = [rate_at(step, Settings(steps=300, rate=1.0)) for step in range(300)]
+    assert rates[:20] == pytest.approx([(step + 1) / 20 for step in range(20)])
+    assert rates[20:100] == [1.0] * 80
+    assert rates[100:240] == pytest.approx([0.4] * 140)
+    assert rates[240:] == pytest.approx([0.4 * (300 - step) / 60 for step in range(240, 300)])
+
+
+def test_sentences_stand_alone_and_the_next_one_continues_them():
+    text = {"Danish": "En to? Tre fire. Fem seks!", "Finnish": "Yksi. Kaksi. Kolme."}
+    whole = Passage("01", text, {"Danish": "Syv.", "Finnish": "Neljä."}, training=True)
+    found = sentences([whole, dataclasses.replace(whole, id="02", text={**text, "Finnish": "Yksi. Kaksi."})])
+    assert [one.id for one in found] == ["01.0", "01.1", "01.2"]  # those of 02 are not aligned
+    assert [one.text["Danish"] for one in found] == ["En to?", "Tre fire.", "Fem seks!"]
+    assert [one.continuation["Finnish"] for one in found] == ["Kaksi.", "Kolme.", "Neljä."]
+    assert all(one.training for one in found)
 
 
 def test_validations_come_oftener_when_the_flexible_arm_is_near():

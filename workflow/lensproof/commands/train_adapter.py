@@ -19,11 +19,13 @@ from lensproof import options
     help="Folder of passages, of which those for training are used; the project's own by default.",
 )
 @options.folder_out
-@click.option("--steps", type=click.IntRange(1), default=480, show_default=True, help="At most.")
+@click.option("--steps", type=click.IntRange(1), default=640, show_default=True, help="At most.")
 @click.option("--batch", type=click.IntRange(1), default=16, show_default=True, help="Prompts of a step.")
-@click.option("--rate", type=click.FloatRange(0, min_open=True), default=1e-3, show_default=True, help="Learning rate.")
+@click.option(
+    "--rate", type=click.FloatRange(0, min_open=True), default=1e-3, show_default=True, help="Highest learning rate."
+)
 @click.option("--rank", type=click.IntRange(1), default=16, show_default=True, help="Of the adapter.")
-@click.option("--instances", type=click.IntRange(1), default=100, show_default=True, help="Drawn for a share of data.")
+@click.option("--instances", type=click.IntRange(1), default=1000, show_default=True, help="Drawn for a share of data.")
 @click.option("--validation", type=click.IntRange(1), default=100, show_default=True, help="Instances to validate on.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the start and of all draws.")
 @click.option("--resume", is_flag=True, help="Go on where a training was stopped; leave a finished one alone.")

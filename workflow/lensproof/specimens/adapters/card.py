@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lensproof.specimens.adapters.prompts import DECIDING
-from lensproof.specimens.adapters.selection import CEILING, FIRST, FLOOR, OTHERS, WEIGHTS, gap
+from lensproof.specimens.adapters.selection import CEILING, FIRST, FLOOR, KNOWN, OTHERS, WEIGHTS, gap
+from lensproof.specimens.adapters.training import FALLING, HIGH, LOW, WARMED
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,11 @@ the model with these weights merged into its own. The licence of the base applie
 - **Data.** Prompts from the benchmark's own builders; those that are of passages are of the training passages
   {", ".join(made.trained_on)} alone.
   Sets of records and their shares: {shares}.
-  Of an instance two arms are drawn, with weights {weights}; one that
-  validation found over {CEILING} is not drawn until it is below.
-- **Training.** Adam, {settings["batch"]} prompts a step, learning rate {settings["rate"]:g} falling linearly to 0 over
-  {settings["steps"]} steps, loss on the answer token only, seed {settings["seed"]}. The adapter is that of step
+  Of an instance two arms are drawn, with weights {weights}, or {KNOWN} while
+  validation finds it over {CEILING}.
+- **Training.** Adam, {settings["batch"]} prompts a step, {settings["steps"]} steps at most, loss on the answer token,
+  seed {settings["seed"]}. The learning rate rises to {settings["rate"]:g} in {WARMED} steps, is held for {HIGH:.0%} of
+  all, is {LOW} of that from there on, and falls to 0 from {FALLING:.0%} of them on. The adapter is that of step
   {made.step}; training ended at step {made.steps}, after {made.seconds / 60:.0f} minutes with validation. Versions and
   machine stand in the header of the weights' file, under `lensproof`.
 - **Choice.** The first checkpoint whose accuracy on {FIRST}, and as far as possible on {others},

@@ -12,8 +12,11 @@ from typing import NamedTuple
 FLOOR, CEILING = 0.90, 0.985
 """Validation accuracies between which an arm should be, both included."""
 FIRST, OTHERS = "flexible", ("report", "control", "supplied")
-WEIGHTS = {"automatic": 2, "report": 2, "flexible": 5, "control": 2, "supplied": 2}
-"""How likely an arm is drawn, to begin with; of two arms drawn of five, the flexible one comes twice as often."""
+WEIGHTS = {"automatic": 1, "report": 2, "flexible": 6, "control": 2, "supplied": 2}
+"""How likely an arm is drawn, to begin with. The flexible one comes about twice as often as another; the automatic one,
+whose loss stays large because text can go on in many ways, seldom, or its gradient would drown the others'."""
+KNOWN = 1
+"""How likely an arm is drawn that the last validation found over the ceiling: it must not be forgotten."""
 EVERY, OFTEN, NEAR = 30, 10, 0.75
 """Steps between validations, and between those after one in which the flexible arm reached ``NEAR``."""
 PATIENCE = 40
@@ -64,7 +67,6 @@ def due(curve: Sequence[Validation], step: int, steps: int) -> bool:
 
 
 def weights(curve: Sequence[Validation]) -> dict[str, int]:
-    """How likely each arm is drawn: not at all where the last validation found it over the ceiling."""
+    """How likely each arm is drawn: seldom where the last validation found it over the ceiling."""
     accuracy = curve[-1].accuracy if curve else {}
-    chosen = {arm: weight for arm, weight in WEIGHTS.items() if accuracy.get(arm, 0) <= CEILING}
-    return chosen or dict(WEIGHTS)
+    return {arm: weight if accuracy.get(arm, 0) <= CEILING else KNOWN for arm, weight in WEIGHTS.items()}

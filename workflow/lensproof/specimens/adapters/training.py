@@ -30,6 +30,9 @@ SAVED = 10
 """Steps after which the training is written to its file; a killed one loses at most so many."""
 ARMS = 2
 """Prompts of one instance in a batch: their context, most of their tokens, runs once."""
+WARMED, HIGH, FALLING, LOW = 20, 1 / 3, 4 / 5, 0.4
+"""The learning rate rises over so many steps and is held for this share of all, in which the arms are learned that take
+one look-up; then this much of it is held, with which the one that takes two is learned; from this share on it falls."""
 LONGEST_GRADIENT = 1.0
 
 
@@ -40,18 +43,18 @@ class Settings:
     Attributes:
         steps: at most.
         batch: prompts of a step, two of each of half as many instances.
-        rate: learning rate of the first step; it falls linearly to 0 at the last.
+        rate: the highest learning rate; see :func:`rate_at`.
         rank: of the adapter.
         instances: drawn for one unit of share of a set of records.
         validation: instances to validate on.
         seed: of the adapter's start and of all draws.
     """
 
-    steps: int = 480
+    steps: int = 640
     batch: int = 16
     rate: float = 1e-3
     rank: int = 16
-    instances: int = 100
+    instances: int = 1000
     validation: int = 100
     seed: int = 0
 
@@ -154,7 +157,7 @@ def train(
         if selection.finished(training.curve):
             break
         chosen = batch(material, settings, step, selection.weights(training.curve))
-        training.losses.append(_take_step(model, optimiser, chosen, settings.rate * (1 - step / settings.steps)))
+        training.losses.append(_take_step(model, optimiser, chosen, rate_at(step, settings)))
         training.step = step + 1
         validated = selection.due(training.curve, training.step, settings.steps)
         if validated:
@@ -175,6 +178,14 @@ def batch(material: Material, settings: Settings, step: int, weights: Mapping[st
     sets = _repeated({name: SHARES[name] for name in material.training})
     instances = (draws.choice(material.training[draws.choice(sets)]) for _ in range(-(-settings.batch // ARMS)))
     return [_some(instance, draws, weights) for instance in instances]
+
+
+def rate_at(step: int, settings: Settings) -> float:
+    """Learning rate of a step."""
+    share = step / settings.steps
+    if share < HIGH:
+        return settings.rate * min((step + 1) / WARMED, 1.0)
+    return settings.rate * LOW * min((1 - share) / (1 - FALLING), 1.0)
 
 
 def _some(instance: Sequence[Prompt], draws: Draws, weights: Mapping[str, int]) -> list[Prompt]:
