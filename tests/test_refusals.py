@@ -25,6 +25,7 @@ from lensproof.cli import cli
 from lensproof.config import Checkpoint
 from lensproof.errors import LensproofError
 from lensproof.experiments import prompt
+from lensproof.experiments.catalogue import DERIVED, EXPERIMENTS
 from lensproof.files import (
     read_json,
     read_parquet,
@@ -39,6 +40,7 @@ from lensproof.frames.basis import covectors
 from lensproof.lenses import jacobian, probe, tuned
 from lensproof.presets import mark
 from lensproof.statistics import readings
+from lensproof.statistics.sample import FACTORS
 
 LENGTH = 16
 
@@ -552,6 +554,15 @@ def test_observations_without_a_trial(made, tmp_path):
     assert line == "the observations hold no trial: give others, or build them again"
 
 
+@pytest.mark.parametrize("experiment", ["readings", *EXPERIMENTS, *DERIVED])
+def test_observations_of_nothing(tmp_path, experiment):
+    """With the columns that all have, and no others."""
+    write_parquet(tmp_path / "trials.parquet", pd.DataFrame({name: [] for name in FACTORS}), {})
+    line = refused("estimate", experiment, tmp_path / "trials.parquet", "--out", tmp_path / "out.parquet")
+    assert "observations" in line
+    assert not (tmp_path / "out.parquet").exists()
+
+
 # -- options that cannot be meant
 
 PLANES = {"sequences": 1, "shard": 1, "layers": "all", "tokens": 3}
@@ -773,3 +784,13 @@ def test_a_heatmap_goes_where_there_is_no_folder_yet(made, tmp_path):
     out = tmp_path / "new" / "folder" / "read.png"
     lensproof("read", "--checkpoint", "toy", "--lens", "logit", "--results", made, "--out", out, "The boat")
     assert out.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("content", MANIFESTS.values(), ids=MANIFESTS)
+def test_a_manifest_that_is_damaged_of_what_a_checkpoint_is_made_from(made, tmp_path, content):
+    base, source = shutil.copytree(made / "checkpoints/toy", tmp_path / "base"), {"kind": "initial", "of": "toy"}
+    (base / "checkpoint.json").write_text(content)
+    spec = json.dumps({"title": "t", "licence": "l", "layers": 4, "tied": True, "source": source})
+    line = refused("checkpoint", "toy", "--spec", spec, "--base", base, "--out", tmp_path / "made")
+    assert f"{base / 'checkpoint.json'} is damaged" in line
+    assert [path.name for path in tmp_path.iterdir()] == ["base"]

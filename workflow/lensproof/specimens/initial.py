@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from lensproof.errors import LensproofError
+from lensproof.checkpoints.manifest import existing
 
 _TOKENIZER = ("tokenizer*", "special_tokens_map.json", "vocab.*", "merges.txt", "*.jinja")
 
@@ -21,15 +21,13 @@ def build(base: Path, seed: int, out: Path) -> None:
         out: folder to fill.
 
     Raises:
-        LensproofError: there is no checkpoint in ``base``.
+        LensproofError: there is no checkpoint in ``base``, or it is damaged.
     """
     from transformers import AutoConfig, AutoModelForCausalLM, logging
 
     logging.disable_progress_bar()
 
-    if not (base / "config.json").is_file():
-        raise LensproofError(f"no checkpoint in {base}: build that one first")
-    config = AutoConfig.from_pretrained(base, local_files_only=True, trust_remote_code=False)
+    config = AutoConfig.from_pretrained(existing(base), local_files_only=True, trust_remote_code=False)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, trust_remote_code=False)

@@ -41,6 +41,20 @@ def join(shards: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(shards.values(), ignore_index=True)
 
 
+def whole(observations: pd.DataFrame, needs: Sequence[str] = ()) -> pd.DataFrame:
+    """The trials themselves, if there is any, and all have the columns ``needs`` besides :data:`FACTORS`.
+
+    Raises:
+        LensproofError: a column is missing, or there is no trial.
+    """
+    missing = [column for column in (*FACTORS, *needs) if column not in observations.columns]
+    if missing:
+        raise LensproofError(f"the observations lack {', '.join(missing)}: build them again with this version")
+    if observations.empty:
+        raise LensproofError("the observations hold no trial: give others, or build them again")
+    return observations
+
+
 def depth_of(observations: pd.DataFrame) -> int | None:
     """L, the number of the model's last layer: as the trials say, or where the model itself was read; else unknown."""
     own = observations["layer"][observations["method"] == MODEL]
@@ -99,14 +113,9 @@ class Sample:
             needs: columns that must be there besides ``checkpoint``, ``document``, ``layer`` and ``method``.
 
         Raises:
-            LensproofError: a column, or all but one document is missing, or several checkpoints are mixed.
+            LensproofError: a column, any trial, or all but one document is missing, or several checkpoints are mixed.
         """
-        missing = [column for column in (*FACTORS, *needs) if column not in observations.columns]
-        if missing:
-            raise LensproofError(f"the observations lack {', '.join(missing)}: build them again with this version")
-        checkpoints = sorted(set(observations["checkpoint"]))
-        if not checkpoints:
-            raise LensproofError("the observations hold no trial: give others, or build them again")
+        checkpoints = sorted(set(whole(observations, needs)["checkpoint"]))
         if len(checkpoints) > 1:
             raise LensproofError(
                 f"observations of one checkpoint are needed, not of {len(checkpoints)} ({', '.join(checkpoints)})"

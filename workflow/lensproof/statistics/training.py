@@ -9,7 +9,7 @@ import pandas as pd
 
 from lensproof.errors import LensproofError
 from lensproof.statistics.means import means
-from lensproof.statistics.sample import ByLayer, Sample
+from lensproof.statistics.sample import ByLayer, Sample, whole
 from lensproof.statistics.table import Row, between, contrasted, finish, of_mean, row
 
 ROLES = ("initial", "trained", "least_of_trained", "trained_minus_initial")
@@ -31,14 +31,15 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
         one of :data:`ROLES`.
 
     Raises:
-        LensproofError: there is only one checkpoint.
+        LensproofError: a column or any trial is missing, or there is only one checkpoint.
     """
-    series = list(dict.fromkeys(observations["checkpoint"].astype(str)))
+    needs = ("kl", "agrees", "depth")
+    series = list(dict.fromkeys(whole(observations, needs)["checkpoint"].astype(str)))
     if len(series) < 2:
         raise LensproofError(f"a training series has two checkpoints or more, not only {series[0]}")
-    whole = observations.assign(setting=observations["checkpoint"].astype(str), checkpoint=series[-1])
-    sample = Sample.of(whole, resamples=resamples, level=level, seed=seed, needs=("kl", "agrees", "depth"))
-    return finish(sample, "training", _rows(sample, whole, series))
+    as_one = observations.assign(setting=observations["checkpoint"].astype(str), checkpoint=series[-1])
+    sample = Sample.of(as_one, resamples=resamples, level=level, seed=seed)
+    return finish(sample, "training", _rows(sample, as_one, series))
 
 
 def _rows(sample: Sample, observations: pd.DataFrame, series: list[str]) -> Iterator[Row]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from lensproof.statistics.means import means
-from lensproof.statistics.sample import Sample
+from lensproof.statistics.sample import Sample, whole
 from lensproof.statistics.table import Row, contrasted, finish
 
 
@@ -24,8 +24,8 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
         ``setting`` is the corpus trained on, by its name, or ``held_out``.
     """
     tables = []
-    for corpus, trials in observations.groupby("corpus", sort=False, observed=True):
-        sample = Sample.of(trials, resamples=resamples, level=level, seed=seed, needs=("kl", "agrees"))
+    for corpus, trials in whole(observations, ("corpus", "kl", "agrees")).groupby("corpus", sort=False, observed=True):
+        sample = Sample.of(trials, resamples=resamples, level=level, seed=seed)
         tables.append(finish(sample, "translators", _rows(sample, trials, str(corpus))))
     return pd.concat(tables, ignore_index=True)
 
