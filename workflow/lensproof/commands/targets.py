@@ -13,10 +13,13 @@ from lensproof.claims.catalogue import PUBLISHED
 @click.command()
 @click.argument("claims", type=options.FILE)
 @click.option("--benchmarks", type=options.FOLDER, default=Path("results/benchmarks"), show_default=True)
+@click.option("--timed", multiple=True, type=options.FILE, help="Benchmark file to count; by default all there are.")
 @click.option("--title", multiple=True, metavar="CHECKPOINT=TEXT", help="What to call a checkpoint.")
 @click.option("--published", default=PUBLISHED, type=options.FOLDER, help="Folder of the papers' values.")
 @options.out(".csv", ".md", together=(".csv", ".md"))
-def command(claims: Path, benchmarks: Path, title: tuple[str, ...], published: Path, out: Path) -> None:
+def command(
+    claims: Path, benchmarks: Path, timed: tuple[Path, ...], title: tuple[str, ...], published: Path, out: Path
+) -> None:
     """Gather benchmark files and the verdicts in CLAIMS (results/claims.csv): OUT as .csv, and .md made from it."""
     from lensproof.claims.catalogue import load
     from lensproof.claims.records import table as claims_table
@@ -25,7 +28,7 @@ def command(claims: Path, benchmarks: Path, title: tuple[str, ...], published: P
     from lensproof.files import atomic, provenance_path, write_json, write_text
     from lensproof.provenance import record
 
-    table = targets.tidy(benchmarks, claims_table(claims, published), load("claims", published)["claims"])
+    table = targets.tidy(benchmarks, claims_table(claims, published), load("claims", published)["claims"], timed)
     with atomic(out.with_suffix(".csv")) as temporary:
         table.to_csv(temporary, index=False)
     write_text(out.with_suffix(".md"), targets.markdown(table, titles(title)) + "\n")

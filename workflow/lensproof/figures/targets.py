@@ -12,7 +12,7 @@ experiment.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +53,19 @@ COUNTED = (
 ORDER = ("reproduced", "contradicted", "inconclusive", "not testable", "not run")
 
 
-def tidy(benchmarks: Path, claims: pd.DataFrame, entries: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+def tidy(
+    benchmarks: Path,
+    claims: pd.DataFrame,
+    entries: Mapping[str, Mapping[str, Any]],
+    only: Collection[Path] = (),
+) -> pd.DataFrame:
     """One row per target and checkpoint (:data:`COLUMNS`).
 
     Args:
         benchmarks: ``results/benchmarks``.
         claims: ``results/claims.csv``.
         entries: claim -> what the catalogue says of it, its ``experiment`` and ``location``.
+        only: benchmark files that count, where others may lie there too; none: all.
     """
     checkpoints = list(dict.fromkeys(claims["checkpoint"].dropna()))
     of, rows = claims["claim"].map({name: _target(entry) for name, entry in entries.items()}), []
@@ -67,14 +73,14 @@ def tidy(benchmarks: Path, claims: pd.DataFrame, entries: Mapping[str, Mapping[s
         for checkpoint in checkpoints:
             own = claims[(claims["checkpoint"] == checkpoint) & (of == name)]
             files = [file for experiment in needed for file in _files(benchmarks, experiment, checkpoint)]
-            rows.append((name, title(name), command(f"lexframe_{name}"), checkpoint, *_cost(files),
+            rows.append((name, title(name), command(f"lexframe_{name}"), checkpoint, *_cost(files, only),
                          _verdicts(own["verdict"])))  # fmt: skip
     for item, patterns in SHARED.items():
         for checkpoint in checkpoints:
             files = _matching(benchmarks, patterns, checkpoint)
             artifact = f"results/artifacts/{checkpoint}/{item.lower().replace(' ', '_')}.safetensors"
             rows.append((item.lower().replace(" ", "_"), item, command(artifact), checkpoint,
-                         *_cost(files), ""))  # fmt: skip
+                         *_cost(files, only), ""))  # fmt: skip
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -126,12 +132,12 @@ def _matching(benchmarks: Path, patterns: Iterable[str], checkpoint: str) -> lis
     return [file for pattern in patterns for file in sorted(benchmarks.glob(pattern.format(checkpoint=checkpoint)))]
 
 
-def _cost(files: list[Path]) -> tuple[float, float, float, int]:
+def _cost(files: list[Path], only: Collection[Path]) -> tuple[float, float, float, int]:
     """Seconds of processor and of wall time, the largest memory in MB, and the number of jobs.
 
     Of jobs too short to be sampled Snakemake knows the wall time only, and that stands in for the other.
     """
-    timed = [read_benchmark(file) for file in files]
+    timed = [read_benchmark(file) for file in files if not only or file in only]
     memory = max((float(row["max_rss"]) for row in timed if pd.notna(row["max_rss"])), default=0.0)
     busy = sum(float(row["cpu_time"] if row["cpu_time"] > 0 else row["s"]) for row in timed)
     return busy, sum(float(row["s"]) for row in timed), memory, len(timed)
