@@ -12,6 +12,8 @@ from pathlib import Path
 
 import click
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from models import tokens
@@ -207,6 +209,63 @@ def test_a_benchmark_that_is_none(tmp_path, content):
     assert f"{file} is no benchmark of Snakemake" in line
     assert "remove" not in line
     assert [path.name for path in tmp_path.iterdir()] == ["benchmark.tsv"]
+
+
+def rewritten(path, change):
+    """Change a table in its file as a hand would, what the file says of itself left as it is."""
+    table = pq.read_table(path)
+    after = pa.Table.from_pandas(change(table.to_pandas()), preserve_index=False)
+    pq.write_table(after.replace_schema_metadata(table.schema.metadata), path)
+
+
+def replaced(column, at, value):
+    """A change of one cell, within its kind."""
+
+    def change(table):
+        cells = list(table[column])
+        cells[at] = value(cells[at])
+        return table.assign(**{column: pd.Series(cells, table.index).astype(table[column].dtype)})
+
+    return change
+
+
+CHANGED = {
+    "a point": ("estimates", replaced("point", 3, lambda value: value + 1e-9)),
+    "a count": ("estimates", replaced("n", 3, lambda value: value + 1)),
+    "a method": ("estimates", replaced("method", 0, lambda value: f"{value}_")),
+    "a number left out": ("estimates", replaced("point", 0, lambda value: float("nan"))),
+    "a row less": ("estimates", lambda table: table.iloc[1:]),
+    "rows turned": ("estimates", lambda table: table.iloc[::-1]),
+    "a column renamed": ("trials", lambda table: table.rename(columns={"kl": "lk"})),
+    "a trial": ("trials", replaced("position", 5, lambda value: value + 1)),
+    "a text": ("documents", replaced("text", 0, lambda value: value[:-1])),
+    "a token": ("sequences", replaced("tokens", 2, lambda value: [*value[:-1], value[-1] + 1])),
+    "a token moved": ("sequences", lambda table: table.assign(tokens=[
+        [*table["tokens"][0], table["tokens"][1][0]], table["tokens"][1][1:], *table["tokens"][2:]
+    ])),
+}  # fmt: skip
+TAKERS = {"estimates": "judge", "trials": "estimate", "documents": "sequences", "sequences": "calibrate"}
+
+
+@pytest.mark.parametrize(("name", "change"), CHANGED.values(), ids=CHANGED)
+def test_a_parquet_file_changed_by_hand(made, tmp_path, monkeypatch, name, change):
+    monkeypatch.chdir(tmp_path)
+    file, command = Path(f"results/{name}.parquet"), TAKERS[name]
+    file.parent.mkdir()
+    shutil.copy(made / file.name, file)
+    rewritten(file, lambda table: table)  # in other pieces, but the same
+    pd.testing.assert_frame_equal(read_parquet(file), read_parquet(made / file.name))
+    rewritten(file, change)
+    line = refused(command, *readers(made, file)[command], "--out", tmp_path / f"out{ENDS.get(command, '.parquet')}")
+    assert line.startswith(f"{file} is damaged or was changed by hand (")
+    assert line.endswith(f"build it again with `snakemake --cores 2 {file}`")
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
+
+
+def test_a_parquet_file_without_a_digest_is_still_read(made, tmp_path):
+    table = read_parquet(made / "trials.parquet")
+    table.to_parquet(tmp_path / "old.parquet", index=False)
+    pd.testing.assert_frame_equal(read_parquet(tmp_path / "old.parquet"), table)
 
 
 def spoil(path, kind):

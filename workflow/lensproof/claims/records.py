@@ -1,13 +1,15 @@
 """What was judged, ``results/claims`` and ``results/claims.csv``: reading it back, and holding it against what is
 expected.
 
-Neither is trusted: a record that another hand has changed, or that was made by another rule than ``claims.yaml`` has
-now, is refused.
+Neither is trusted. A record holds a digest of its own content, and the provenance beside the table one of the table:
+what another hand has changed since is refused (a table without its provenance is not held against a digest). So is a
+record that was made by another rule than ``claims.yaml`` has now, or that says what no judging writes.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +20,9 @@ from lensproof.claims import catalogue
 from lensproof.claims.models import Claim, claims
 from lensproof.claims.verdicts import COLUMNS, about
 from lensproof.errors import LensproofError
-from lensproof.files import damaged, read_json, read_table
+from lensproof.files import DIGEST_KEY, changed, damaged, provenance_path, read_json, read_sealed, read_table
 from lensproof.presets import command
+from lensproof.provenance import sha256
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +74,7 @@ def reader(published: Path = catalogue.PUBLISHED) -> Callable[[Path], dict[str, 
     stated = {paper: catalogue.load(paper, published) for paper in {claim.paper for claim in known.values()}}
 
     def read(path: Path) -> dict[str, Any]:
-        value = read_json(path)
+        value = read_sealed(path)
         for why in _wrong(value, path.stem, known, stated):
             raise damaged(path, why)
         return value
@@ -144,6 +147,10 @@ def table(path: Path, published: Path = catalogue.PUBLISHED) -> pd.DataFrame:
     Raises:
         LensproofError: it is missing or damaged, or something else; the line says what is wrong.
     """
+    if path.exists() and provenance_path(path).exists():
+        made = read_json(provenance_path(path))
+        if isinstance(made, dict) and made.get(DIGEST_KEY, sha256(path)) != sha256(path):
+            raise changed(path, f"its sha256 is not that in {provenance_path(path).name}")
     found = read_table(path, COLUMNS)
     for why in _wrong_table(found, list(catalogue.experiments(published))):
         raise damaged(path, why)
@@ -162,7 +169,7 @@ def _wrong_table(found: pd.DataFrame, names: list[str]) -> Iterator[str]:
         yield f"it has a row of {claim} twice"
     for column in ("estimate", "lo", "hi", "n"):
         for value in found[column].dropna():
-            if not isinstance(value, int | float):
+            if not isinstance(value, int | float) or not math.isfinite(value):
                 yield f"{column} is {value}"
     for claim in found.loc[found["lo"] > found["hi"], "claim"]:
         yield f"an interval of {claim} ends before it starts"
