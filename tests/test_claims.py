@@ -1058,6 +1058,69 @@ def test_verify_refuses_verdicts_of_several_levels(run, tmp_path, monkeypatch):
         cli.main(["verify", "--published", str(run / "published")], standalone_mode=False)
 
 
+def of_preset(preset, *names, checkpoints=slice(None)):
+    for name in names:
+        path = Path(f"results/claims/{name}.json")
+        found = read_json(path)
+        for case in found["checkpoints"][checkpoints]:
+            case["preset"] = preset
+        write_sealed(path, found)
+
+
+@pytest.mark.parametrize("checkpoints", [slice(None), slice(1)], ids=["all", "one"])
+@pytest.mark.parametrize("names", [["lexframe_order1_top1"], ["lexframe_kl_falls_with_order", "lexframe_order1_top1"]])
+def test_records_of_several_presets(run, tmp_path, monkeypatch, capsys, names, checkpoints):
+    monkeypatch.chdir(copied(run, tmp_path))
+    cli.main(["claims", "--published", str(run / "published")], standalone_mode=False)
+    assert "several presets" not in capsys.readouterr().out
+    of_preset("desk", *names, checkpoints=checkpoints)
+    with pytest.raises(LensproofError) as caught:
+        cli.main(["verify", "--published", str(run / "published")], standalone_mode=False)
+    line = str(caught.value)
+    assert "\n" not in line
+    files = rf"results/claims/\w+.json of small, results/claims/{names[0]}.json of desk"
+    assert re.search(rf"several presets \({files}\)", line)
+    assert line.endswith("`snakemake --cores 2 claims`")
+    cli.main(["claims", "--published", str(run / "published")], standalone_mode=False)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"compared with each other: desk: {', '.join(names)} small: all else" in shown
+
+
+def test_what_no_preset_was_recorded_for_is_of_none(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(copied(run, tmp_path))
+    of_preset(None, "lexframe_order1_top1")
+    cli.main(["verify", "--published", str(run / "published")], standalone_mode=False)
+
+
+@pytest.mark.parametrize("kind", ["one less", "one more", "another"])
+def test_a_record_on_other_checkpoints_than_the_rest(run, tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(copied(run, tmp_path))
+    path = Path("results/claims/lexframe_order1_top1.json")
+    found = read_json(path)
+    cases = found["checkpoints"]
+    if kind == "one more":
+        cases.append({**cases[0], "checkpoint": "more"})
+    elif kind == "another":
+        cases[0]["checkpoint"] = "more"
+    else:
+        del cases[0]
+    write_sealed(path, found)
+    with pytest.raises(LensproofError) as caught:
+        cli.main(["verify", "--published", str(run / "published")], standalone_mode=False)
+    line = str(caught.value)
+    assert line.startswith(f"{path} is on ")
+    assert "the other claims of its paper on tied-toy, untied-toy" in line
+    assert line.endswith(f"judge it again with `snakemake --cores 2 {path}`")
+
+
+def test_checkpoints_may_stand_in_any_order(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(copied(run, tmp_path))
+    path = Path("results/claims/lexframe_order1_top1.json")
+    found = read_json(path)
+    write_sealed(path, {**found, "checkpoints": found["checkpoints"][::-1]})
+    cli.main(["verify", "--published", str(run / "published")], standalone_mode=False)
+
+
 def test_layers_are_named_by_their_number():
     """One layer is a layer, several are layers, none is nothing."""
 

@@ -180,6 +180,57 @@ def preset_of(record: dict[str, Any]) -> str | None:
     return ", ".join(dict.fromkeys(case["preset"] for case in record["checkpoints"] if case["preset"])) or None
 
 
+def presets(judged: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Preset -> the claims that were judged on its estimates, the most frequent first; a claim judged on those of
+    several stands with each.
+
+    Args:
+        judged: from :func:`records`. What no preset was recorded for is left out.
+    """
+    found: dict[str, list[str]] = {}
+    for name, record in judged.items():
+        cases = record["checkpoints"] if record else ()
+        for preset in dict.fromkeys(case["preset"] for case in cases if case["preset"]):
+            found.setdefault(preset, []).append(name)
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+def check_together(judged: Mapping[str, Any], results: Path) -> None:
+    """Whether the records are those of one run.
+
+    Args:
+        judged: from :func:`records`.
+        results: where they stand.
+
+    Raises:
+        LensproofError: they are of several levels or presets, or a record's checkpoints are not those of the other
+            records of its paper.
+    """
+    there = {name: record for name, record in judged.items() if record}
+    build = command("claims", results=results)
+    if len(levels := dict.fromkeys(record["level"] for record in there.values())) > 1:
+        raise LensproofError(f"{results} holds verdicts of several levels ({', '.join(levels)}): run `{build}`")
+    if len(of := presets(there)) > 1:
+        said = ", ".join(f"{record_path(results, names[0])} of {preset}" for preset, names in of.items())
+        raise LensproofError(f"{results} holds verdicts of several presets ({said}): build all with one, `{build}`")
+    for name, its, usual in _odd(there):
+        path = record_path(results, name)
+        again = command(path, results=results)
+        raise LensproofError(
+            f"{path} is on {', '.join(its)}, the other claims of its paper on {', '.join(usual)}: remove it and judge "
+            f"it again with `{again}`"
+        )
+
+
+def _odd(there: Mapping[str, Any]) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Each claim that was not judged on the checkpoints of most claims of its paper, with these and those."""
+    on = {name: sorted(case["checkpoint"] for case in record["checkpoints"]) for name, record in there.items()}
+    for paper in dict.fromkeys(record["paper"] for record in there.values()):
+        own = {name: on[name] for name, record in there.items() if record["paper"] == paper}
+        usual = max(own.values(), key=lambda its: (list(own.values()).count(its), len(its)))
+        yield from ((name, its, usual) for name, its in own.items() if its != usual)
+
+
 def shortfalls(judged: dict[str, Any], expected: dict[str, list[str]]) -> Iterator[str]:
     """One line for each claim that should hold at this run's level and does not.
 
