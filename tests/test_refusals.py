@@ -322,6 +322,51 @@ def test_an_artifact_that_is_damaged(made, tmp_path, artifact, kind):
         assert "remove it and build it again with" in line
 
 
+WORDS = {
+    "typical_attention": "typical attention",
+    "jacobian_lens": "a Jacobian lens",
+    "tuned_lens": "a tuned lens",
+    "ridge_probe": "a ridge probe",
+}
+
+
+@pytest.mark.parametrize("wanted", LOADERS)
+@pytest.mark.parametrize("given", [*LOADERS, "model", "table"])
+def test_another_artifact_than_is_wanted_is_whole(made, tmp_path, given, wanted):
+    """It says what it is; nobody is told to remove what took long to make."""
+    results, decoder = own(tmp_path / "results"), load(made / "checkpoints/toy")
+    path = results / f"{given}.safetensors"
+    if given == "table":
+        path = shutil.copy(made / "sequences.parquet", results / "table.parquet")
+    else:
+        shutil.copy(made / ("checkpoints" if given == "model" else "artifacts") / "toy" / path.name, path)
+    if given == wanted:
+        LOADERS[wanted](path, decoder)
+        return
+    with pytest.raises(LensproofError) as error:
+        LOADERS[wanted](path, decoder)
+    line = str(error.value)
+    found = {**WORDS, "model": "weights of a checkpoint"}.get(given)
+    if found:
+        assert line == f"{path} holds {found}, but {WORDS[wanted]} is wanted here: give the file of that"
+    else:
+        assert line == f"{path} is no safetensors file: give one with {WORDS[wanted]}"
+
+
+def test_readings_are_not_made_from_artifacts_in_each_others_place(made, tmp_path):
+    results = own(shutil.copytree(made, tmp_path / "results"))
+    on = ["--checkpoint", results / "checkpoints/toy", "--sequences", results / "sequences.parquet", "--count", 1]
+    names = ("typical_attention", "jacobian_lens")
+    typical_file, lens = (results / f"artifacts/toy/{name}.safetensors" for name in names)
+    for first, second in ((lens, lens), (typical_file, typical_file), (lens, typical_file)):
+        line = refused("readings", *on, "--typical", first, "--lens", second, "--out", tmp_path / "out.parquet")
+        assert "is wanted here: give the file of that" in line
+        assert "damaged" not in line
+        assert "remove" not in line
+    line = refused("estimate", "readings", lens, "--out", tmp_path / "out.parquet")
+    assert line == f"{lens} is no Parquet file: give one whose name ends in .parquet"
+
+
 @pytest.mark.parametrize(("lens", "artifact"), [("lexframe:1", "typical_attention"), ("jacobian", "jacobian_lens")])
 @pytest.mark.parametrize("kind", ["half", "changed", "nan", "shape"])
 def test_a_prompt_is_not_read_through_a_damaged_artifact(made, tmp_path, lens, artifact, kind):
@@ -375,6 +420,47 @@ MANIFESTS = {
     "short": '{"sha256": "abc"}',
     "null": '{"sha256": null}',
 }
+
+
+def manifest_with(change):
+    """A manifest that is right but for what ``change`` does."""
+
+    def edit(folder):
+        found = read_json(folder / "checkpoint.json")
+        change(found)
+        write_json(folder / "checkpoint.json", found)
+
+    return edit
+
+
+TYPES = {
+    **dict.fromkeys(("name", "title", "licence", "architecture", "sha256"), (3, None)),
+    **dict.fromkeys(("layers", "width", "vocabulary"), ("4", 2.5, True, 0, -1)),
+    "tied": ("yes", 1, None),
+    **dict.fromkeys(("weights", "provenance"), ([], "x", None)),
+}
+KEYS = {f"{key} lacking": (key, manifest_with(lambda found, key=key: found.pop(key))) for key in TYPES}
+KEYS |= {
+    f"{key} {value!r}": (key, manifest_with(lambda found, key=key, value=value: found.update({key: value})))
+    for key, values in TYPES.items()
+    for value in values
+}
+KEYS |= {
+    "another sha256": ("its sha256 is not that", manifest_with(lambda found: found.update(sha256="0" * 64))),
+    "other weights": ("sha256", manifest_with(lambda found: found["weights"].update({"model.safetensors": "0" * 64}))),
+    "weights without a sha256": ("model", manifest_with(lambda found: found["weights"].update({"model": 3}))),
+    "no weights": ("its sha256 is not that", manifest_with(lambda found: found.update(weights={}))),
+}
+
+
+@pytest.mark.parametrize(("words", "spoil"), KEYS.values(), ids=KEYS)
+def test_a_manifest_with_one_thing_wrong(made, tmp_path, words, spoil):
+    folder = shutil.copytree(made / "checkpoints/toy", tmp_path / "toy")
+    lensproof("read", "--checkpoint", folder, *LOGIT)
+    spoil(folder)
+    line = refused("read", "--checkpoint", folder, *LOGIT)
+    assert line.startswith(f"{folder / 'checkpoint.json'} is damaged, or not what is needed here (")
+    assert words in line
 
 
 @pytest.mark.parametrize("content", MANIFESTS.values(), ids=MANIFESTS)

@@ -13,6 +13,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +31,16 @@ PROVENANCE_KEY = "lensproof"
 DIGEST_KEY = "sha256"
 """Of the content, as it was written: in the header of a safetensors file, the metadata of a Parquet file, a JSON file
 itself, or the provenance beside any other."""
+
+TYPICAL, JACOBIAN, TUNED, PROBE = "typical attention", "a Jacobian lens", "a tuned lens", "a ridge probe"
+_KINDS = {
+    TYPICAL: r"slope",
+    JACOBIAN: r"layer_\d+",
+    TUNED: r"layer_\d+\.(trained|start)\.\w+",
+    PROBE: r"labels",
+    "weights of a checkpoint": r"(model|transformer|lm_head)\..+",
+}
+"""What a safetensors file holds, and the name of a tensor by which it is told."""
 
 
 @contextlib.contextmanager
@@ -207,6 +218,8 @@ def read_parquet(path: str | Path, needs: Collection[str] = ()) -> pd.DataFrame:
     except FileNotFoundError as error:
         raise absent(path) from error
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        if Path(path).suffix in (".safetensors", ".csv", ".json"):
+            raise LensproofError(f"{path} is no Parquet file: give one whose name ends in .parquet") from error
         raise damaged(path, f"it is not readable as Parquet: {error}") from error
     if not whole:
         raise changed(path, "its cells are not those that were written")
@@ -296,11 +309,16 @@ def write_safetensors(path: str | Path, tensors: Mapping[str, torch.Tensor], pro
         save_file(whole, temporary, metadata=header)
 
 
-def read_safetensors(path: str | Path) -> dict[str, torch.Tensor]:
+def read_safetensors(path: str | Path, wanted: str | None = None) -> dict[str, torch.Tensor]:
     """Read the tensors of a safetensors file.
 
+    Args:
+        path: the file.
+        wanted: what it should hold, :data:`TYPICAL` or another of these.
+
     Raises:
-        LensproofError: it is missing, no safetensors, not what was written, or has an entry that is not finite.
+        LensproofError: it is missing, no safetensors, not what was written, has an entry that is not finite, or holds
+            something else than is wanted.
     """
     import torch
     from safetensors import SafetensorError, safe_open
@@ -312,6 +330,8 @@ def read_safetensors(path: str | Path) -> dict[str, torch.Tensor]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no mapping
             digest = (file.metadata() or {}).get(DIGEST_KEY)
     except (SafetensorError, OSError, ValueError) as error:
+        if Path(path).suffix != ".safetensors":
+            raise LensproofError(f"{path} is no safetensors file: give one with {wanted or 'tensors'}") from error
         raise damaged(path, f"it is not readable as safetensors: {error}") from error
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
@@ -319,6 +339,9 @@ def read_safetensors(path: str | Path) -> dict[str, torch.Tensor]:
     # Files of earlier versions have none.
     if digest is not None and digest != _digest(tensors):
         raise changed(path, "its numbers are not those that were written")
+    found = [kind for kind, name in _KINDS.items() if any(re.fullmatch(name, tensor) for tensor in tensors)]
+    if wanted and found and wanted not in found:
+        raise LensproofError(f"{path} holds {found[0]}, but {wanted} is wanted here: give the file of that")
     return tensors
 
 
