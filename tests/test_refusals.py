@@ -188,6 +188,17 @@ def test_what_a_rule_makes_is_removed_and_made_again(made, tmp_path, monkeypatch
         assert line.endswith("remove it and build it again with `snakemake --cores 2 results/given.parquet`")
 
 
+@pytest.mark.parametrize("command", ["estimate", "judge", "calibrate", "sequences", "table"])
+def test_a_whole_table_of_another_kind_is_not_to_be_removed(made, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    file = Path("results/given.parquet")
+    file.parent.mkdir()
+    shutil.copy(made / f"{'documents' if command != 'sequences' else 'trials'}.parquet", file)
+    line = refused(command, *readers(made, file)[command], "--out", tmp_path / f"out{ENDS.get(command, '.parquet')}")
+    assert line.startswith(f"{file} has no column ")
+    assert line.endswith(": give another file")
+
+
 @pytest.mark.parametrize("content", [b"", b'a,b\n"1,2\n', bytes(range(256)), b"root:x:0:0:root:/root:/bin/sh\n"])
 @pytest.mark.parametrize("command", [["table", "lexframe", "text"], ["targets"]])
 def test_a_csv_file_that_is_none(tmp_path, command, content):

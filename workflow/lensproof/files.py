@@ -223,7 +223,7 @@ def read_parquet(path: str | Path, needs: Collection[str] = ()) -> pd.DataFrame:
         raise damaged(path, f"it is not readable as Parquet: {error}") from error
     if not whole:
         raise changed(path, "its cells are not those that were written")
-    return _having(needs, table, path)
+    return _having(needs, table, path, whole=digest is not None)
 
 
 def _table_digest(table: pa.Table) -> str:
@@ -290,10 +290,11 @@ def read_benchmark(path: str | Path) -> pd.Series:
         raise LensproofError(f"{path} is no benchmark of Snakemake ({error}): {mend}") from error
 
 
-def _having(columns: Collection[str], table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
+def _having(columns: Collection[str], table: pd.DataFrame, path: str | Path, *, whole: bool = False) -> pd.DataFrame:
+    """The table, if it has the columns; one that is known to be whole is another, and not to be removed."""
     missing = [name for name in columns if name not in table]
     if missing:
-        build = command_for(path)
+        build = None if whole else command_for(path)
         again = f", or remove it and build it again with `{build}`" if build else ""
         raise LensproofError(f"{path} has no column {', '.join(missing)}: give another file{again}")
     return table
