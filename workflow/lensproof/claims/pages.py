@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lensproof.claims.evidence import number
-from lensproof.claims.records import preset_of
+from lensproof.claims.records import preset_of, presets
 from lensproof.claims.verdicts import over, published_words
 
 STYLES = {
@@ -62,6 +62,21 @@ def overview(records: dict[str, Any], detail: str = DETAILS[0]) -> Table:
         cases = {case["checkpoint"]: case for case in record["checkpoints"]} if record else {}
         table.add_row(name, *(_cell(cases.get(checkpoint), detail) for checkpoint in checkpoints or [""]))
     return table
+
+
+def mixed(records: dict[str, Any]) -> str:
+    """Which claims were judged on estimates of which preset, where these are several; else nothing.
+
+    Args:
+        records: as for :func:`overview`.
+    """
+    of = presets(records)
+    if len(of) < 2:
+        return ""
+    usual, *others = of
+    lines = [f"{preset}: {', '.join(of[preset])}" for preset in others]
+    first = "Estimates of several presets, not to be compared with each other:"
+    return "\n".join([first, *lines, f"{usual}: all else"])
 
 
 def _cell(case: dict[str, Any] | None, detail: str) -> Text:
