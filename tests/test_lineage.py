@@ -93,6 +93,15 @@ def test_another_preset_makes_it_again_whichever_step_the_run_was_stopped_in(roo
     assert {"observations_shard", "estimates", FIGURE} <= rules
 
 
+def test_estimates_are_marked_with_the_preset_that_is_run(root, stopped, tmp_path):
+    """Although they would be the same: verdicts of several presets are not compared."""
+    (tmp_path / "mine.yaml").write_text("preset: mine")
+    files = ("--configfile", SMALL[1], str(tmp_path / "mine.yaml"))
+    rules = planned(root, stopped(), CLAIM, *files)
+    assert {"readings_estimates", "judge_readings"} <= rules
+    assert "readings_shard" not in rules
+
+
 def test_what_does_not_rest_on_a_setting_is_left_alone(root, stopped):
     folder = stopped(OBSERVED)
     assert planned(root, folder, FIGURE, *SMALL, "--config", "experiments={composition: {labels: 9}}") == set()
