@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import numpy as np
@@ -16,7 +17,7 @@ from lensproof.checkpoints.load import load
 from lensproof.config import Checkpoint
 from lensproof.errors import LensproofError
 from lensproof.experiments import examples, long_context
-from lensproof.figures import lexframe_fig6, style
+from lensproof.figures import captions, lexframe_fig6, style
 from lensproof.frames import typical
 from lensproof.frames.flow import flow
 from lensproof.lenses import jacobian
@@ -130,6 +131,34 @@ def test_figure_6_draws_intervals_from_end_to_end():
         (intervals,) = (part for part in panel.collections if isinstance(part, LineCollection))
         assert [part[:, 1].tolist() for part in intervals.get_segments()] == [[0.5, 0.75]] * 3
         assert panel.lines[0].get_ydata().tolist() == [0.25, 0.625, 0.9]
+
+
+@pytest.mark.parametrize(("least", "strip", "words"), [(0.01, False, 0), (2e-4, True, 1), (1e-5, True, 0)])
+def test_nothing_stands_upon_the_words_in_the_strip_of_figure_6(least, strip, words):
+    """They are there where there is room, and the caption names the strip in any case."""
+    rows = pd.DataFrame([
+        {"checkpoint": "toy", "setting": name, "method": method, "measure": measure, "summary": "layer_mean",
+         "contrast": None, "point": point, "lo": low, "hi": 0.75, "clusters": 4, "over": "12", "level": 0.95,
+         "resamples": 100}
+        for measure in ("kl", "top1") for name in ("early", "late")
+        for method, point, low in (
+            ("lexframe_1", 0.5, 0.4), ("lexframe_2", least, 0.0 if (name, least) == ("late", 2e-4) else least)
+        )
+    ])  # fmt: skip
+    with style.styled():
+        figure = lexframe_fig6.draw(rows, {"toy": "A toy"})
+        figure.savefig(io.BytesIO())
+    top = figure.axes[0]
+    found = [text for text in top.texts if "linear" in text.get_text()]
+    assert len(found) == words
+    for text in found:
+        box = text.get_window_extent()
+        points = np.concatenate([top.transData.transform(line.get_xydata()) for line in top.lines])
+        assert not any(box.contains(*point) for point in points)
+    said = captions.of_figure("fig6", lexframe_fig6.CAPTION, rows, words=lexframe_fig6.words)
+    assert ("shaded strip" in said) is strip
+    assert "at layer 12, with" in said
+    assert "4 documents, at layer 12" in [text.get_text() for text in top.texts]
 
 
 @pytest.mark.parametrize("estimate", [long_statistics.estimate, training_statistics.estimate])

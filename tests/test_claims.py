@@ -25,11 +25,12 @@ from lensproof.claims.evidence import Evidence, Quantity, layer_words, number
 from lensproof.claims.guards import check
 from lensproof.claims.models import claims, schema
 from lensproof.claims.published import values
+from lensproof.claims.records import reader
 from lensproof.claims.rules import Rule
 from lensproof.claims.verdicts import COLUMNS, evidence, judge, published_words
 from lensproof.cli import cli
 from lensproof.errors import LensproofError
-from lensproof.files import read_json, write_json, write_parquet
+from lensproof.files import provenance_path, read_json, write_json, write_parquet, write_sealed
 from lensproof.provenance import record
 from lensproof.statistics.readings import estimate
 
@@ -728,7 +729,7 @@ def test_claims_keep_to_the_width(run, tmp_path, monkeypatch, capsys, columns, c
         found = read_json(path)
         case = found["checkpoints"][0]
         found["checkpoints"] = [{**case, "checkpoint": f"checkpoint-{at}"} for at in range(checkpoints)]
-        write_json(path, found)
+        write_sealed(path, found)
     cli.main(["claims"], standalone_mode=False)
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= (columns or 120)
@@ -837,24 +838,119 @@ def copied(run: Path, folder: Path) -> Path:
     return folder
 
 
+READERS = {
+    "claims": ["claims"],
+    "claim": ["claim", "lexframe_order1_top1"],
+    "verify": ["verify"],
+    "collect-claims": [
+        "collect-claims",
+        "results/claims/lexframe_order1_top1.json",
+        "--level",
+        "desk",
+        "--out",
+        "n.csv",
+    ],
+}
+
+
+def refused_by_readers(run: Path) -> str:
+    """The line with which every command that reads records refuses, which is one."""
+    lines = set()
+    for command in READERS.values():
+        with pytest.raises(LensproofError) as caught:
+            cli.main([*command, "--published", str(run / "published")], standalone_mode=False)
+        lines.add(str(caught.value))
+    assert not Path("n.csv").exists()
+    (line,) = lines
+    assert "\n" not in line
+    return line
+
+
+@pytest.mark.parametrize("sealed", [True, False], ids=["with a digest made anew", "with the digest it had"])
 @pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
-def test_a_record_by_another_hand_is_refused(run, tmp_path, monkeypatch, spoil):
+def test_a_record_by_another_hand_is_refused(run, tmp_path, monkeypatch, spoil, sealed):
     """By every command that reads records, naming the file and how to have it again."""
     monkeypatch.chdir(copied(run, tmp_path))
-    name, published = "lexframe_order1_top1", ["--published", str(run / "published")]
-    path = Path(f"results/claims/{name}.json")
-    write_json(path, spoil(read_json(path)))
-    others = [str(other) for other in Path("results/claims").glob("*.json")]
-    for command in (
-        ["claims"], ["claim", name], ["verify"], ["collect-claims", *others, "--level", "desk", "--out", "new.csv"]
-    ):  # fmt: skip
-        with pytest.raises(LensproofError) as caught:
-            cli.main([*command, *published], standalone_mode=False)
-        line = str(caught.value)
-        assert "\n" not in line
-        assert line.startswith(f"{path} is damaged (")
+    path = Path("results/claims/lexframe_order1_top1.json")
+    found = spoil(read_json(path))
+    (write_sealed if sealed and isinstance(found, dict) else write_json)(path, found)
+    line = refused_by_readers(run)
+    if found != {} or sealed:
+        assert line.startswith((f"{path} is damaged (", f"{path} is damaged or was changed by hand ("))
         assert line.endswith(f"remove it and build it again with `snakemake --cores 2 {path}`")
-    assert not Path("new.csv").exists()
+
+
+def places(value, path=()):
+    """Where a number, a text, true, false or nothing stands in a record."""
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(item, (*path, key))
+    else:
+        yield path
+
+
+def put(value, path, new):
+    for key in path[:-1]:
+        value = value[key]
+    value[path[-1]] = new
+
+
+def another(value):
+    """What a hand could write in its place, of the same kind."""
+    if isinstance(value, bool):
+        return not value
+    return f"{value}." if isinstance(value, str) else 7 if value is None else value + 1
+
+
+def test_no_word_or_number_of_a_record_can_be_changed(run, tmp_path, monkeypatch):
+    """Not even one that a verdict could stand with: a point inside its interval, a seed, the words of a reason."""
+    monkeypatch.chdir(copied(run, tmp_path))
+    path = Path("results/claims/lexframe_order1_top1.json")
+    whole, read = path.read_text(), reader(run / "published")
+    everywhere = list(places(json.loads(whole)))
+    assert len(everywhere) > 100
+    for place in everywhere:
+        found = json.loads(whole)
+        value = found
+        for key in place:
+            value = value[key]
+        put(found, place, another(value))
+        write_json(path, found)
+        with pytest.raises(LensproofError, match="is damaged or was changed by hand"):
+            read(path)
+
+
+def test_a_record_without_a_digest_is_to_be_judged_again(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(copied(run, tmp_path))
+    path = Path("results/claims/lexframe_order1_top1.json")
+    found = read_json(path)
+    del found["sha256"]
+    write_json(path, found)
+    assert refused_by_readers(run).endswith(f"remove it and judge it again with `snakemake --cores 2 {path}`")
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1e400", "NaN", "Infinity"])
+@pytest.mark.parametrize("place", ["point", "lo", "n"])
+def test_a_number_without_end_in_a_record(run, tmp_path, monkeypatch, text, place):
+    monkeypatch.chdir(copied(run, tmp_path))
+    path = Path("results/claims/lexframe_order1_top1.json")
+    found = read_json(path)
+    found["checkpoints"][0]["estimate"][place] = "HERE"
+    path.write_text(json.dumps(found).replace('"HERE"', text))
+    assert refused_by_readers(run).startswith(f"{path} is damaged or was changed by hand (")
+
+
+@pytest.mark.parametrize("key", ["package", "commit", "code", "preset", "config"])
+@pytest.mark.parametrize("how", ["lacking", "a number"])
+def test_a_record_whose_provenance_is_none(run, tmp_path, monkeypatch, key, how):
+    monkeypatch.chdir(copied(run, tmp_path))
+    path = Path("results/claims/lexframe_order1_top1.json")
+    found = read_json(path)
+    found["provenance"].update({key: 3})
+    if how == "lacking":
+        del found["provenance"][key]
+    write_sealed(path, found)
+    assert refused_by_readers(run).startswith(f"{path} is damaged (provenance")
 
 
 @pytest.mark.parametrize("kind", ["unknown", "another's", "another level", "twice"])
@@ -888,6 +984,9 @@ TABLES = {
     "no verdict": changed("verdict", None),
     "no level": changed("level", None),
     "an estimate in words": changed("estimate", "high"),
+    "an estimate without end": changed("estimate", "inf"),
+    "an end without end": changed("lo", "-1e400"),
+    "a count without end": changed("n", "inf"),
     "an interval turned": lambda table: changed("hi", 0.0)(changed("lo", 1.0)(table)),
     "a column less": lambda table: table.drop(columns="verdict"),
 }
@@ -908,6 +1007,22 @@ def test_a_table_of_claims_by_another_hand_is_refused(run, tmp_path, monkeypatch
     assert not Path("new.csv").exists()
 
 
+@pytest.mark.parametrize("change", [changed("estimate", "0.5"), changed("reason", "so"), changed("preset", "desk")])
+@pytest.mark.parametrize("command", [["table", "lexframe", "text"], ["targets", "lexframe"]], ids=["table", "targets"])
+def test_a_cell_of_the_table_of_claims_changed_by_hand(run, tmp_path, monkeypatch, command, change):
+    """Which no rule of it could tell; without the provenance beside it nobody can."""
+    monkeypatch.chdir(copied(run, tmp_path))
+    path = Path("results/claims.csv")
+    shutil.copy(run / "results/claims.provenance.json", provenance_path(path))
+    cli.main([*command, str(path), "--out", "whole.csv"], standalone_mode=False)
+    change(pd.read_csv(path, dtype=object)).to_csv(path, index=False)
+    with pytest.raises(LensproofError, match=r"results/claims.csv is damaged or was changed by hand \(its sha256"):
+        cli.main([*command, str(path), "--out", "new.csv"], standalone_mode=False)
+    assert not Path("new.csv").exists()
+    provenance_path(path).unlink()
+    cli.main([*command, str(path), "--out", "new.csv"], standalone_mode=False)
+
+
 def test_a_broken_catalogue_is_one_line_wherever_it_is_read(run, tmp_path):
     folder = published_folder(tmp_path, paper=None)
     for command in (["claims"], ["claim", "lexframe_c"], ["verify"]):
@@ -920,11 +1035,11 @@ def test_verify_names_each_claim_that_falls_short(run, tmp_path):
     assert done.stdout.startswith("preset small, level desk: all ")
     copy = tmp_path / "results"
     for path in (run / "results/claims").glob("*.json"):
-        write_json(copy / "claims" / path.name, read_json(path))
+        write_sealed(copy / "claims" / path.name, read_json(path))
     turned = copy / "claims/lexframe_order1_top1.json"
     found = read_json(turned)
     turn(found["checkpoints"][1], "inconclusive", "the interval does not decide")
-    write_json(turned, found)
+    write_sealed(turned, found)
     (copy / "claims/lexframe_kl_falls_with_order.json").unlink()
     done = lensproof("verify", *GATED, "--results", copy, cwd=run)
     assert done.returncode == 1
@@ -953,7 +1068,7 @@ def test_verify_says_how_many_claims_hold(run, tmp_path, monkeypatch, capsys, ex
             found = read_json(path)
             for case in found["checkpoints"]:
                 case["expected"] = name in expected
-            write_json(path, found)
+            write_sealed(path, found)
     write_json("published/claims.yaml", {"claims": entries})
     shutil.copy(catalogue.PUBLISHED / "lexframe.yaml", "published")
     cli.main(["verify", *GATED], standalone_mode=False)
@@ -965,9 +1080,72 @@ def test_verify_refuses_verdicts_of_several_levels(run, tmp_path, monkeypatch):
     path = Path("results/claims/lexframe_order1_top1.json")
     found = read_json(path)
     at = {"level": "smoke", "expected": "smoke" in CLAIMS[found["claim"]].expected}
-    write_json(path, {**found, "level": "smoke", "checkpoints": [{**case, **at} for case in found["checkpoints"]]})
+    write_sealed(path, {**found, "level": "smoke", "checkpoints": [{**case, **at} for case in found["checkpoints"]]})
     with pytest.raises(LensproofError, match=r"several levels \(desk, smoke\): run `snakemake --cores 2 claims`"):
         cli.main(["verify", "--published", str(run / "published")], standalone_mode=False)
+
+
+def of_preset(preset, *names, checkpoints=slice(None)):
+    for name in names:
+        path = Path(f"results/claims/{name}.json")
+        found = read_json(path)
+        for case in found["checkpoints"][checkpoints]:
+            case["preset"] = preset
+        write_sealed(path, found)
+
+
+@pytest.mark.parametrize("checkpoints", [slice(None), slice(1)], ids=["all", "one"])
+@pytest.mark.parametrize("names", [["lexframe_order1_top1"], ["lexframe_kl_falls_with_order", "lexframe_order1_top1"]])
+def test_records_of_several_presets(run, tmp_path, monkeypatch, capsys, names, checkpoints):
+    monkeypatch.chdir(copied(run, tmp_path))
+    cli.main(["claims", "--published", str(run / "published")], standalone_mode=False)
+    assert "several presets" not in capsys.readouterr().out
+    of_preset("desk", *names, checkpoints=checkpoints)
+    with pytest.raises(LensproofError) as caught:
+        cli.main(["verify", "--published", str(run / "published")], standalone_mode=False)
+    line = str(caught.value)
+    assert "\n" not in line
+    files = rf"results/claims/\w+.json of small, results/claims/{names[0]}.json of desk"
+    assert re.search(rf"several presets \({files}\)", line)
+    assert line.endswith("`snakemake --cores 2 claims`")
+    cli.main(["claims", "--published", str(run / "published")], standalone_mode=False)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"compared with each other: desk: {', '.join(names)} small: all else" in shown
+
+
+def test_what_no_preset_was_recorded_for_is_of_none(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(copied(run, tmp_path))
+    of_preset(None, "lexframe_order1_top1")
+    cli.main(["verify", "--published", str(run / "published")], standalone_mode=False)
+
+
+@pytest.mark.parametrize("kind", ["one less", "one more", "another"])
+def test_a_record_on_other_checkpoints_than_the_rest(run, tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(copied(run, tmp_path))
+    path = Path("results/claims/lexframe_order1_top1.json")
+    found = read_json(path)
+    cases = found["checkpoints"]
+    if kind == "one more":
+        cases.append({**cases[0], "checkpoint": "more"})
+    elif kind == "another":
+        cases[0]["checkpoint"] = "more"
+    else:
+        del cases[0]
+    write_sealed(path, found)
+    with pytest.raises(LensproofError) as caught:
+        cli.main(["verify", "--published", str(run / "published")], standalone_mode=False)
+    line = str(caught.value)
+    assert line.startswith(f"{path} is on ")
+    assert "the other claims of its paper on tied-toy, untied-toy" in line
+    assert line.endswith(f"judge it again with `snakemake --cores 2 {path}`")
+
+
+def test_checkpoints_may_stand_in_any_order(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(copied(run, tmp_path))
+    path = Path("results/claims/lexframe_order1_top1.json")
+    found = read_json(path)
+    write_sealed(path, {**found, "checkpoints": found["checkpoints"][::-1]})
+    cli.main(["verify", "--published", str(run / "published")], standalone_mode=False)
 
 
 def test_layers_are_named_by_their_number():
@@ -990,8 +1168,8 @@ def test_a_claim_testable_nowhere_falls_short(run, tmp_path):
     for verdict in found["checkpoints"]:
         turn(verdict, "not testable", "too few documents")
     for path in (run / "results/claims").glob("*.json"):
-        write_json(tmp_path / "claims" / path.name, read_json(path))
-    write_json(tmp_path / "claims/lexframe_order1_top1.json", found)
+        write_sealed(tmp_path / "claims" / path.name, read_json(path))
+    write_sealed(tmp_path / "claims/lexframe_order1_top1.json", found)
     done = lensproof("verify", *GATED, "--results", tmp_path, cwd=run)
     assert done.returncode == 1
     assert done.stdout.strip() == "lexframe_order1_top1: not testable on any desk checkpoint; too few documents"

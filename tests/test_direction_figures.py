@@ -122,6 +122,44 @@ def test_figure_8_shows_the_fits_in_degrees_with_what_they_say(estimates):
     assert "degrees" in uppers[0].get_ylabel()
 
 
+def test_figure_8_says_which_layers_the_plateau_line_rests_on(estimates):
+    def said(rows):
+        return captions.of_figure("fig8", lexframe_fig8.CAPTION, rows, words=lexframe_fig8.words)
+
+    fitted, toy = estimates["measure"] == "plateau_fit", estimates["checkpoint"] == "toy"
+    assert "SmolLM3: layers 3, 4, 5. Bands" in said(estimates)
+    two = estimates[~(fitted & toy & (estimates["layer"] == 5))]
+    assert "SmolLM3: layers 3, 4 (toy) and 3, 4, 5 (other). Bands" in said(two)
+    assert "SmolLM3: layers 3, 4, 5 (other). Bands" in said(estimates[~(fitted & toy)])
+    assert "SmolLM3. Bands" in said(estimates[~fitted])
+
+
+def test_trials_above_a_panel_are_those_of_each_curve(estimates):
+    """Documents and trials of the many, and of a curve that rests on others."""
+    few = estimates["method"] == "fixed_direction_ceiling"
+    for more, note in (
+        ({}, "9 documents, 320 trials per point"),
+        ({"n": 80}, "9 documents, 320 trials per point (Fixed-direction ceiling: 80)"),
+        ({"n": 15360}, "9 documents, 320 trials per point\n(Fixed-direction ceiling: 15,360)"),
+        ({"n": 80, "clusters": 4}, "9 documents, 320 trials per point (Fixed-direction ceiling: 4, 80)"),
+    ):
+        rows = estimates.copy()
+        for name, value in more.items():
+            rows.loc[few, name] = value
+        assert [panel.texts[0].get_text() for panel in drawn(lexframe_fig7, rows).axes] == [note] * 2
+
+
+def test_a_curve_of_one_point_is_a_mark_in_panel_and_legend(estimates):
+    alone = estimates[(estimates["method"] != "ridge_probe") | (estimates["layer"] == 3)]
+    for rows, marks in ((alone, {"Ridge probe"}), (estimates, set())):
+        figure = drawn(lexframe_fig7, rows)
+        handles = {line.get_label(): line for line in figure.legends[0].get_lines()}
+        assert {label for label, line in handles.items() if line.get_marker() != "None"} == marks
+        for panel in figure.axes:
+            single = [line for line in panel.lines if len(line.get_xdata()) == 1]
+            assert [line.get_marker() for line in single] == ["o"] * len(marks)
+
+
 def test_figure_8_of_a_model_with_too_few_layers_has_no_fits(estimates):
     fits = ("angle_fit", "plateau_fit", "plateau_slope", "relaxation_share", "relaxation_r2")
     figure = drawn(lexframe_fig8, estimates[~estimates["measure"].isin(fits)])

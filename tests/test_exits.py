@@ -133,7 +133,9 @@ def test_each_method_has_its_rows(trials, estimates):
         assert row["point"] == pytest.approx(runs.apply(lambda run: run.cumprod().sum() / LAYERS).mean())
         assert (row["n"], row["clusters"], row["layers"], row["unit"]) == (70, 7, LAYERS, "share of layers")
         assert row["lo"] < row["hi"]
-        assert select(estimates, measure="skipped", method=method)["n"] == 30  # documents 1, 3 and 5 are tested
+        for measure in ("skipped", "agreement", "threshold", "settled_minus_skipped"):
+            row = select(estimates, measure=measure, method=method)
+            assert (row["n"], row["clusters"]) == (30, 3)  # documents 1, 3 and 5 are tested
 
 
 def test_differences_are_paired(trials, estimates):

@@ -22,7 +22,7 @@ from synthetic import METHODS, observations, paper_like
 from lensproof.claims import catalogue
 from lensproof.config import validated
 from lensproof.errors import LensproofError
-from lensproof.figures import lexframe_fig4, lexframe_table1, style
+from lensproof.figures import captions, lexframe_fig4, lexframe_table1, style
 from lensproof.figures.catalogue import PAPERS
 from lensproof.figures.names import method_title, titles
 from lensproof.files import read_json, write_parquet
@@ -79,6 +79,24 @@ def test_zero_is_on_the_logarithmic_axis(figure):
         assert 0 in panel.get_yticks()
         assert all(line.get_ydata().min() >= 0 and line.get_ydata().max() < high for line in panel.lines)
         assert {0, 8} <= set(panel.get_xticks())
+
+
+def test_a_tuned_lens_on_fewer_documents_is_said_so_and_marked(estimates):
+    """Above the panels and in the caption, by checkpoint; controls that are not drawn do not count."""
+    kl = estimates.query("measure == 'kl' and method == 'logit_lens' and summary == 'layer' and contrast.isna()")
+    about = {"experiment": "translators", "setting": "held_out", "n": 12}
+    tuned = kl[kl["layer"] == 4].assign(method="tuned_lens", clusters=[4, 2], **about)
+    rows = pd.concat([estimates, tuned, tuned.assign(method="random_translator", clusters=1)])
+    with style.styled():
+        figure = lexframe_fig4.draw(rows, {"toy": "A toy"})
+    most = estimates["clusters"].max()
+    for panel, count in zip(figure.axes, (4, 2), strict=True):
+        notes = [text.get_text().replace("\n", " ") for text in panel.texts]
+        assert f"{most} documents, {kl['n'].max()} trials per point (Tuned lens: {count}, 12)" in notes
+    marked = [line.get_label() for line in figure.legends[0].get_lines() if line.get_marker() != "None"]
+    assert marked == ["Tuned lens"]
+    said = captions.of_figure("fig4", lexframe_fig4.CAPTION, rows, {"toy": "A toy"}, lexframe_fig4.words)
+    assert f"over {most} documents; Tuned lens: 4 (A toy) and 2 (smollm3-3b). Marks" in said
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -3,6 +3,7 @@ settings. What is then asked for is made anew if, and only if, anything that it 
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -92,6 +93,27 @@ def test_another_preset_makes_it_again_whichever_step_the_run_was_stopped_in(roo
     assert {"observations_shard", "estimates", FIGURE} <= rules
 
 
+def test_estimates_are_marked_with_the_preset_that_is_run(root, stopped, tmp_path):
+    """Although they would be the same: verdicts of several presets are not compared."""
+    (tmp_path / "mine.yaml").write_text("preset: mine")
+    files = ("--configfile", SMALL[1], str(tmp_path / "mine.yaml"))
+    rules = planned(root, stopped(), CLAIM, *files)
+    assert {"readings_estimates", "judge_readings"} <= rules
+    assert "readings_shard" not in rules
+
+
 def test_what_does_not_rest_on_a_setting_is_left_alone(root, stopped):
     folder = stopped(OBSERVED)
     assert planned(root, folder, FIGURE, *SMALL, "--config", "experiments={composition: {labels: 9}}") == set()
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_the_table_of_targets_counts_the_times_of_its_own_shards(root, stopped, size):
+    settings = ("--config", f"experiments={{steering: {{shard: {size}}}}}")
+    target = "results/tables/lexframe/targets.csv"
+    plan = ("--dry-run", "--printshellcmds", "--forcerun", "targets", "--", target)
+    said = snakemake(root, stopped(OBSERVED), *SMALL, *settings, *plan)
+    (command,) = [line for line in said.splitlines() if " targets results/claims.csv" in line]
+    found = re.findall(r"--timed results/benchmarks/steering/smollm2-135m/(\d+).tsv", command)
+    assert found == [f"{shard:03d}" for shard in range(-(-5 // size))]
+    assert "--timed results/benchmarks/jacobian_lens/gemma3-270m/000.tsv" in command

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from lensproof.errors import LensproofError
 from lensproof.files import read_json, read_parquet, read_safetensors, read_table, write_json
-from lensproof.presets import command, command_for, made, mark, refusal
+from lensproof.presets import command, command_for, made, mark, misnamed, refusal
 
 SMALL = "snakemake --cores 2 --configfile workflow/presets/small.yaml --"
 
@@ -59,7 +60,11 @@ def test_what_no_rule_makes_has_no_command(tmp_path, monkeypatch, path):
     assert command_for(path) is None
 
 
-@pytest.mark.parametrize("content", ["", "small", "[]", "{}", '{"preset": 3}'])
+@pytest.mark.parametrize(
+    "content",
+    ["", "small", "[]", "{}", '{"preset": 3}', '{"preset": "a", "files": "b"}', '{"preset": "a", "files": [1]}',
+     '{"preset": "a", "config": []}'],
+)  # fmt: skip
 def test_a_mark_that_cannot_be_read_does_not_turn_the_guard_off(tmp_path, content):
     assert refusal("desk", results=tmp_path) is None
     (tmp_path / "preset.json").write_text(content)
@@ -68,6 +73,35 @@ def test_a_mark_that_cannot_be_read_does_not_turn_the_guard_off(tmp_path, conten
     assert "\n" not in line
     assert f"{tmp_path / 'preset.json'} cannot be read" in line
     assert "`snakemake --cores 2 --config preset=desk -- verify`" in line
+
+
+def test_a_command_names_files_and_settings_as_they_were_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LENSPROOF_PRESET", raising=False)
+    settings = {"preset": "mine", "calibration": {"sequences": 6}, "seed": 3}
+    write_json("results/preset.json", mark("mine", [tmp_path / "a b.yaml"], settings))
+    words = shlex.split(command("verify"))
+    assert words[:3] == ["snakemake", "--cores", "2"]
+    assert words[3:5] == ["--configfile", str(tmp_path / "a b.yaml")]
+    assert words[5:] == ["--config", 'calibration={"sequences": 6}', "seed=3", "--", "verify"]
+    assert command("verify", preset="desk") == "snakemake --cores 2 verify"
+    write_json("results/preset.json", mark("desk", [], {"seed": 3}))
+    assert command("verify") == "snakemake --cores 2 --config seed=3 -- verify"
+
+
+def test_a_preset_is_not_named_without_its_settings(tmp_path):
+    (tmp_path / "mine.yaml").write_text("preset: mine")
+    (tmp_path / "more.yaml").write_text("seed: 3")
+    small = Path("workflow/presets/small.yaml")
+    for name, files in [
+        (None, []), (None, [small]), ("desk", []), ("small", [small]), ("small", [small, tmp_path / "more.yaml"]),
+        ("other", []), ("other", [small]), ("mine", [tmp_path / "mine.yaml"]), ("desk", [tmp_path / "more.yaml"]),
+    ]:  # fmt: skip
+        assert misnamed(name, files) is None, (name, files)
+    for name, files in [("small", []), ("small", [tmp_path / "more.yaml"]), ("paper", [small]), ("desk", [small])]:
+        line = misnamed(name, files)
+        assert f"--config preset={name}" in line
+        assert "\n" not in line
 
 
 def test_another_presets_results_are_not_replaced_unasked(small):

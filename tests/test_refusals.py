@@ -14,6 +14,8 @@ import benchmark_world
 import click
 import gathered_world
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from models import tokens
@@ -191,6 +193,17 @@ def test_what_a_rule_makes_is_removed_and_made_again(made, tmp_path, monkeypatch
         assert line.endswith("remove it and build it again with `snakemake --cores 2 results/given.parquet`")
 
 
+@pytest.mark.parametrize("command", ["estimate", "judge", "calibrate", "sequences", "table"])
+def test_a_whole_table_of_another_kind_is_not_to_be_removed(made, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    file = Path("results/given.parquet")
+    file.parent.mkdir()
+    shutil.copy(made / f"{'documents' if command != 'sequences' else 'trials'}.parquet", file)
+    line = refused(command, *readers(made, file)[command], "--out", tmp_path / f"out{ENDS.get(command, '.parquet')}")
+    assert line.startswith(f"{file} has no column ")
+    assert line.endswith(": give another file")
+
+
 @pytest.mark.parametrize("content", [b"", b'a,b\n"1,2\n', bytes(range(256)), b"root:x:0:0:root:/root:/bin/sh\n"])
 @pytest.mark.parametrize("command", [["table", "lexframe", "text"], ["targets", "lexframe"], ["targets", "gathered"]])
 def test_a_csv_file_that_is_none(tmp_path, command, content):
@@ -212,6 +225,63 @@ def test_a_benchmark_that_is_none(tmp_path, content):
     assert f"{file} is no benchmark of Snakemake" in line
     assert "remove" not in line
     assert [path.name for path in tmp_path.iterdir()] == ["benchmark.tsv"]
+
+
+def rewritten(path, change):
+    """Change a table in its file as a hand would, what the file says of itself left as it is."""
+    table = pq.read_table(path)
+    after = pa.Table.from_pandas(change(table.to_pandas()), preserve_index=False)
+    pq.write_table(after.replace_schema_metadata(table.schema.metadata), path)
+
+
+def replaced(column, at, value):
+    """A change of one cell, within its kind."""
+
+    def change(table):
+        cells = list(table[column])
+        cells[at] = value(cells[at])
+        return table.assign(**{column: pd.Series(cells, table.index).astype(table[column].dtype)})
+
+    return change
+
+
+CHANGED = {
+    "a point": ("estimates", replaced("point", 3, lambda value: value + 1e-9)),
+    "a count": ("estimates", replaced("n", 3, lambda value: value + 1)),
+    "a method": ("estimates", replaced("method", 0, lambda value: f"{value}_")),
+    "a number left out": ("estimates", replaced("point", 0, lambda value: float("nan"))),
+    "a row less": ("estimates", lambda table: table.iloc[1:]),
+    "rows turned": ("estimates", lambda table: table.iloc[::-1]),
+    "a column renamed": ("trials", lambda table: table.rename(columns={"kl": "lk"})),
+    "a trial": ("trials", replaced("position", 5, lambda value: value + 1)),
+    "a text": ("documents", replaced("text", 0, lambda value: value[:-1])),
+    "a token": ("sequences", replaced("tokens", 2, lambda value: [*value[:-1], value[-1] + 1])),
+    "a token moved": ("sequences", lambda table: table.assign(tokens=[
+        [*table["tokens"][0], table["tokens"][1][0]], table["tokens"][1][1:], *table["tokens"][2:]
+    ])),
+}  # fmt: skip
+TAKERS = {"estimates": "judge", "trials": "estimate", "documents": "sequences", "sequences": "calibrate"}
+
+
+@pytest.mark.parametrize(("name", "change"), CHANGED.values(), ids=CHANGED)
+def test_a_parquet_file_changed_by_hand(made, tmp_path, monkeypatch, name, change):
+    monkeypatch.chdir(tmp_path)
+    file, command = Path(f"results/{name}.parquet"), TAKERS[name]
+    file.parent.mkdir()
+    shutil.copy(made / file.name, file)
+    rewritten(file, lambda table: table)  # in other pieces, but the same
+    pd.testing.assert_frame_equal(read_parquet(file), read_parquet(made / file.name))
+    rewritten(file, change)
+    line = refused(command, *readers(made, file)[command], "--out", tmp_path / f"out{ENDS.get(command, '.parquet')}")
+    assert line.startswith(f"{file} is damaged or was changed by hand (")
+    assert line.endswith(f"build it again with `snakemake --cores 2 {file}`")
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
+
+
+def test_a_parquet_file_without_a_digest_is_still_read(made, tmp_path):
+    table = read_parquet(made / "trials.parquet")
+    table.to_parquet(tmp_path / "old.parquet", index=False)
+    pd.testing.assert_frame_equal(read_parquet(tmp_path / "old.parquet"), table)
 
 
 def spoil(path, kind):
@@ -268,6 +338,51 @@ def test_an_artifact_that_is_damaged(made, tmp_path, artifact, kind):
         assert "remove it and build it again with" in line
 
 
+WORDS = {
+    "typical_attention": "typical attention",
+    "jacobian_lens": "a Jacobian lens",
+    "tuned_lens": "a tuned lens",
+    "ridge_probe": "a ridge probe",
+}
+
+
+@pytest.mark.parametrize("wanted", LOADERS)
+@pytest.mark.parametrize("given", [*LOADERS, "model", "table"])
+def test_another_artifact_than_is_wanted_is_whole(made, tmp_path, given, wanted):
+    """It says what it is; nobody is told to remove what took long to make."""
+    results, decoder = own(tmp_path / "results"), load(made / "checkpoints/toy")
+    path = results / f"{given}.safetensors"
+    if given == "table":
+        path = shutil.copy(made / "sequences.parquet", results / "table.parquet")
+    else:
+        shutil.copy(made / ("checkpoints" if given == "model" else "artifacts") / "toy" / path.name, path)
+    if given == wanted:
+        LOADERS[wanted](path, decoder)
+        return
+    with pytest.raises(LensproofError) as error:
+        LOADERS[wanted](path, decoder)
+    line = str(error.value)
+    found = {**WORDS, "model": "weights of a checkpoint"}.get(given)
+    if found:
+        assert line == f"{path} holds {found}, but {WORDS[wanted]} is wanted here: give the file of that"
+    else:
+        assert line == f"{path} is no safetensors file: give one with {WORDS[wanted]}"
+
+
+def test_readings_are_not_made_from_artifacts_in_each_others_place(made, tmp_path):
+    results = own(shutil.copytree(made, tmp_path / "results"))
+    on = ["--checkpoint", results / "checkpoints/toy", "--sequences", results / "sequences.parquet", "--count", 1]
+    names = ("typical_attention", "jacobian_lens")
+    typical_file, lens = (results / f"artifacts/toy/{name}.safetensors" for name in names)
+    for first, second in ((lens, lens), (typical_file, typical_file), (lens, typical_file)):
+        line = refused("readings", *on, "--typical", first, "--lens", second, "--out", tmp_path / "out.parquet")
+        assert "is wanted here: give the file of that" in line
+        assert "damaged" not in line
+        assert "remove" not in line
+    line = refused("estimate", "readings", lens, "--out", tmp_path / "out.parquet")
+    assert line == f"{lens} is no Parquet file: give one whose name ends in .parquet"
+
+
 @pytest.mark.parametrize(("lens", "artifact"), [("lexframe:1", "typical_attention"), ("jacobian", "jacobian_lens")])
 @pytest.mark.parametrize("kind", ["half", "changed", "nan", "shape"])
 def test_a_prompt_is_not_read_through_a_damaged_artifact(made, tmp_path, lens, artifact, kind):
@@ -321,6 +436,47 @@ MANIFESTS = {
     "short": '{"sha256": "abc"}',
     "null": '{"sha256": null}',
 }
+
+
+def manifest_with(change):
+    """A manifest that is right but for what ``change`` does."""
+
+    def edit(folder):
+        found = read_json(folder / "checkpoint.json")
+        change(found)
+        write_json(folder / "checkpoint.json", found)
+
+    return edit
+
+
+TYPES = {
+    **dict.fromkeys(("name", "title", "licence", "architecture", "sha256"), (3, None)),
+    **dict.fromkeys(("layers", "width", "vocabulary"), ("4", 2.5, True, 0, -1)),
+    "tied": ("yes", 1, None),
+    **dict.fromkeys(("weights", "provenance"), ([], "x", None)),
+}
+KEYS = {f"{key} lacking": (key, manifest_with(lambda found, key=key: found.pop(key))) for key in TYPES}
+KEYS |= {
+    f"{key} {value!r}": (key, manifest_with(lambda found, key=key, value=value: found.update({key: value})))
+    for key, values in TYPES.items()
+    for value in values
+}
+KEYS |= {
+    "another sha256": ("its sha256 is not that", manifest_with(lambda found: found.update(sha256="0" * 64))),
+    "other weights": ("sha256", manifest_with(lambda found: found["weights"].update({"model.safetensors": "0" * 64}))),
+    "weights without a sha256": ("model", manifest_with(lambda found: found["weights"].update({"model": 3}))),
+    "no weights": ("its sha256 is not that", manifest_with(lambda found: found.update(weights={}))),
+}
+
+
+@pytest.mark.parametrize(("words", "spoil"), KEYS.values(), ids=KEYS)
+def test_a_manifest_with_one_thing_wrong(made, tmp_path, words, spoil):
+    folder = shutil.copytree(made / "checkpoints/toy", tmp_path / "toy")
+    lensproof("read", "--checkpoint", folder, *LOGIT)
+    spoil(folder)
+    line = refused("read", "--checkpoint", folder, *LOGIT)
+    assert line.startswith(f"{folder / 'checkpoint.json'} is damaged, or not what is needed here (")
+    assert words in line
 
 
 @pytest.mark.parametrize("content", MANIFESTS.values(), ids=MANIFESTS)

@@ -168,7 +168,10 @@ def test_table1_takes_in_the_tuned_lens_on_the_runs_corpus(papers_own):
     table = lexframe_table1.tidy(pd.concat([papers_own, frame(*rows)]), PUBLISHED)
     assert table[table["method"] == "tuned_lens"][["point", "layers"]].to_numpy().tolist() == [[1.5, 3]]
     text = lexframe_table1.markdown(table, PUBLISHED)
-    assert "trained on another corpus" in text
+    assert "The tuned lens was trained on wiki; it is read at" in text
+    assert "another corpus" not in text
+    unknown = lexframe_table1.tidy(pd.concat([papers_own, frame(rows[0])]), PUBLISHED)
+    assert "was trained on" not in lexframe_table1.markdown(unknown, PUBLISHED)
     titles = [line.split(" | ")[0] for line in lines(text.split(THEIRS)[0])]
     assert titles[2:5] == ["| Logit lens", "| Tuned lens", "| Jacobian lens"]
     assert "Tuned lens" not in text.split(THEIRS)[1]
@@ -456,6 +459,40 @@ def test_a_caption_says_over_which_layers_and_documents(papers_own, name):
     text = module(name).markdown(module(name).tidy(rows.assign(over="3, 6", clusters=7), PUBLISHED), PUBLISHED)
     assert re.search(r"layers 3, 6\b(?! \()", text)
     assert re.search(r"\b7 documents(?! \()", text)
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_a_mean_over_one_layer_is_not_called_a_mean_over_layers(papers_own, name):
+    for over, mean in (("3, 6", True), ("12", False)):
+        text = module(name).markdown(module(name).tidy(papers_own.assign(over=over), PUBLISHED), PUBLISHED)
+        assert f"{'layers' if mean else 'layer'} {over}" in text
+        assert bool(re.search("(?i)mean over layer", text)) is (mean and name != "table7")
+        assert mean or "each layer weighing" not in text
+
+
+FEWER = {
+    "table1": ("tuned_lens", "kl", "Tuned lens"), "table2": ("geodesic", None, "Geodesic distance"),
+    "table5": ("native_basis", None, "Native basis"), "table7": (None, "skipped", "Skipped"),
+    "table8": (None, "cosine", "Cosine"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FEWER)
+@pytest.mark.parametrize("counts", [(4, 4), (4, 2), (4, 5)])
+def test_documents_of_what_rests_on_fewer_are_named(papers_own, name, counts):
+    """Of all rows shown, whatever tells them apart; in all checkpoints, by checkpoint, or in one of them only."""
+    method, measure, title = FEWER[name]
+    rows, checkpoints = papers_own, list(PUBLISHED["checkpoints"])
+    if name == "table1":
+        about = {"experiment": "translators", "setting": "held_out", "layers": 1}
+        rows = pd.concat([rows, frame(*(row("kl", method, 1.5, 0.1, checkpoint=own, **about) for own in checkpoints))])
+    few = (rows["method"] == method) | (method is None) & (rows["measure"] == measure)
+    rows = rows.assign(clusters=rows["checkpoint"].map(dict(zip(checkpoints, counts, strict=True))).where(few, 5))
+    text = module(name).markdown(module(name).tidy(rows, PUBLISHED), PUBLISHED)
+    one, other = (PUBLISHED["checkpoints"][own]["title"] for own in checkpoints)
+    said = {(4, 4): "4", (4, 2): f"4 ({one}) and 2 ({other})", (4, 5): f"4 ({one})"}[counts]
+    assert f"5 documents; {title}: {said}" in text.replace(" of the replaced states", "")
+    assert f"{title}: {said} (" not in text
 
 
 def test_an_empty_cell_is_explained(papers_own):

@@ -47,6 +47,17 @@ def test_a_targets_own_jobs_are_summed_and_the_largest_memory_counts(table):
     assert cell(table, "table5", "other")["seconds"] == 7
 
 
+def test_times_of_steps_that_this_run_does_not_have_are_left_out(tmp_path):
+    """A run with other shards left them."""
+    for name in ("steering/toy/000.tsv", "steering/toy/001.tsv", "steering/toy/002.tsv"):
+        benchmark(tmp_path, name, 40, 1024, 30)
+    claims = pd.DataFrame({"claim": ["a"], "checkpoint": ["toy"], "verdict": ["reproduced"]})
+    only = [tmp_path / "steering/toy" / name for name in ("000.tsv", "001.tsv")]
+    entries = {"a": {"paper": "lexframe", "experiment": "steering", "location": "Table 5"}}
+    assert cell(targets.tidy("lexframe", tmp_path, claims, entries, only), "table5")["jobs"] == 2
+    assert cell(targets.tidy("lexframe", tmp_path, claims, entries), "table5")["jobs"] == 3
+
+
 def test_verdicts_of_its_claims_are_counted(table):
     assert cell(table, "table5")["verdicts"] == "1 reproduced, 1 contradicted"
     assert cell(table, "table5", "other")["verdicts"] == "1 not testable"

@@ -55,6 +55,7 @@ def test_the_dag_is_built_without_anything_heavy(root, folder):
         ("readings={sequences: many}", "readings.sequences: should be a whole number or a mapping (it is 'many')"),
         ("readings={sequences: 100000}", "config: readings: sequences is 100000, more than 1000 shards of 2: lower"),
         ("readings={layers: [40]}", "readings.layers names layer 40, but smollm2-135m has layers 0 to 30"),
+        ("preset=small", "to run small, name its file, --configfile workflow/presets/small.yaml"),
     ],
 )
 def test_a_wrong_configuration_is_one_line_before_any_work(root, folder, change, message):
@@ -141,7 +142,7 @@ def test_a_run_without_a_preset_does_not_replace_results_of_another(root, of_smo
     assert presets.made(of_smoke / "results")["preset"] == "smoke"
     again = snakemake(root, of_smoke, "--config", "preset=desk", "--", FIGURE)
     assert again.returncode == 0, again.stderr  # nothing was left locked
-    assert presets.made(of_smoke / "results") == {"preset": "desk", "files": []}
+    assert presets.made(of_smoke / "results") == {"preset": "desk", "files": [], "config": {}}
 
 
 @pytest.mark.parametrize(
@@ -159,7 +160,7 @@ def test_what_builds_nothing_is_not_hindered(root, of_smoke, arguments):
 def test_a_named_preset_goes_on_and_is_remembered(root, folder):
     assert snakemake(root, folder, *SMOKE, "--", FIGURE).returncode == 0
     found = presets.made(folder / "results")
-    assert found == {"preset": "smoke", "files": ["workflow/presets/smoke.yaml"]}
+    assert found == {"preset": "smoke", "files": ["workflow/presets/smoke.yaml"], "config": {}}
     # Naming the default changes nothing that a job depends on.
     assert snakemake(root, folder, "--config", "preset=desk", "--force", "--", FIGURE).returncode == 0
     config = read_json(provenance_path(folder / FIGURE))["config"]

@@ -3,6 +3,7 @@
 Every artifact and table of the project goes through here: it is written beside its final place under a
 temporary name, flushed to disk and renamed, so that a killed process never leaves half a file under a name
 that a later step would trust. Provenance travels inside Parquet and safetensors files, and beside any other.
+So does a digest of what was written: a file that is another when it is read is refused.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,11 +24,23 @@ from lensproof.presets import command_for
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
     import torch
 
 PROVENANCE_KEY = "lensproof"
 DIGEST_KEY = "sha256"
-"""In the header of a safetensors file: what :func:`_digest` says of its tensors."""
+"""Of the content, as it was written: in the header of a safetensors file, the metadata of a Parquet file, a JSON file
+itself, or the provenance beside any other."""
+
+TYPICAL, JACOBIAN, TUNED, PROBE = "typical attention", "a Jacobian lens", "a tuned lens", "a ridge probe"
+_KINDS = {
+    TYPICAL: r"slope",
+    JACOBIAN: r"layer_\d+",
+    TUNED: r"layer_\d+\.(trained|start)\.\w+",
+    PROBE: r"labels",
+    "weights of a checkpoint": r"(model|transformer|lm_head)\..+",
+}
+"""What a safetensors file holds, and the name of a tensor by which it is told."""
 
 
 @contextlib.contextmanager
@@ -79,13 +93,31 @@ def write_json(path: str | Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
 
 
+def write_sealed(path: str | Path, value: Mapping[str, Any]) -> None:
+    """Write a mapping as JSON that holds a digest of its own content."""
+    write_json(path, {**value, DIGEST_KEY: _json_digest(value)})
+
+
+def _json_digest(value: Mapping[str, Any]) -> str:
+    """The sha256 of a mapping, apart from the one that it holds.
+
+    Raises:
+        ValueError: a number in it is not finite.
+    """
+    content = {key: item for key, item in value.items() if key != DIGEST_KEY}
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def absent(path: str | Path) -> LensproofError:
     """What is said of a file that does not exist."""
     build = command_for(path)
     return LensproofError(f"{path} does not exist: {f'build it with `{build}`' if build else 'correct the path'}")
 
 
-def damaged(path: str | Path, why: object, target: str | Path | None = None) -> LensproofError:
+def damaged(
+    path: str | Path, why: object, target: str | Path | None = None, fault: str = "is damaged"
+) -> LensproofError:
     """What is said of a file that cannot be what its step wrote: one line, however long the reason.
 
     To remove it is advised only where a rule makes it again.
@@ -94,11 +126,17 @@ def damaged(path: str | Path, why: object, target: str | Path | None = None) -> 
         path: the file or folder.
         why: what is wrong with it.
         target: the file by which the workflow knows it, where that is another.
+        fault: what is said to have happened to it.
     """
     reason, build = " ".join(str(why).split())[:200], command_for(target or path)
     if build is None:
-        return LensproofError(f"{path} is damaged, or not what is needed here ({reason}): give another")
-    return LensproofError(f"{path} is damaged ({reason}): remove it and build it again with `{build}`")
+        return LensproofError(f"{path} {fault}, or not what is needed here ({reason}): give another")
+    return LensproofError(f"{path} {fault} ({reason}): remove it and build it again with `{build}`")
+
+
+def changed(path: str | Path, why: object) -> LensproofError:
+    """What is said of a file that is not as its step wrote it, by :func:`damaged`."""
+    return damaged(path, why, fault="is damaged or was changed by hand")
 
 
 def read_json(path: str | Path, *keys: str) -> Any:
@@ -123,13 +161,36 @@ def read_json(path: str | Path, *keys: str) -> Any:
     return value
 
 
+def read_sealed(path: str | Path) -> dict[str, Any]:
+    """Read a JSON file that :func:`write_sealed` wrote.
+
+    Raises:
+        LensproofError: it is missing, broken or not what was written; the line names the file.
+    """
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise damaged(path, "it is no JSON object")
+    try:
+        digest = _json_digest(value)
+    except ValueError as error:
+        raise changed(path, f"a number or a text in it cannot be: {error}") from error
+    if DIGEST_KEY not in value:
+        build = command_for(path)
+        mend = f"remove it and judge it again with `{build}`" if build else "judge it again with `lensproof judge`"
+        raise LensproofError(f"{path} holds no sha256 of its content, as one of an earlier version: {mend}")
+    if value[DIGEST_KEY] != digest:
+        raise changed(path, "it is not what was written")
+    return value
+
+
 def write_parquet(path: str | Path, table: pd.DataFrame, provenance: Mapping[str, Any]) -> None:
-    """Write a table with its provenance in the file's schema metadata."""
+    """Write a table with its provenance and its digest in the file's schema metadata."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     arrow = pa.Table.from_pandas(table, preserve_index=False)
-    metadata = {**(arrow.schema.metadata or {}), PROVENANCE_KEY.encode(): _dumps(provenance).encode()}
+    own = {PROVENANCE_KEY: _dumps(provenance), DIGEST_KEY: _table_digest(arrow)}
+    metadata = {**(arrow.schema.metadata or {}), **{key.encode(): value.encode() for key, value in own.items()}}
     with atomic(path) as temporary:
         pq.write_table(arrow.replace_schema_metadata(metadata), temporary, compression="zstd")
 
@@ -142,18 +203,60 @@ def read_parquet(path: str | Path, needs: Collection[str] = ()) -> pd.DataFrame:
         needs: columns that it must have.
 
     Raises:
-        LensproofError: it is missing, no Parquet or without one of the columns; the line names the file.
+        LensproofError: it is missing, no Parquet, not what was written or without one of the columns; the line names
+            the file.
     """
-    import pandas as pd
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     try:
-        table = pd.read_parquet(path)
+        arrow = pq.read_table(path)
+        digest = (arrow.schema.metadata or {}).get(DIGEST_KEY.encode())
+        # Files of earlier versions have none.
+        whole = digest is None or digest.decode() == _table_digest(arrow)
+        table = arrow.to_pandas()
     except FileNotFoundError as error:
         raise absent(path) from error
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        if Path(path).suffix in (".safetensors", ".csv", ".json"):
+            raise LensproofError(f"{path} is no Parquet file: give one whose name ends in .parquet") from error
         raise damaged(path, f"it is not readable as Parquet: {error}") from error
-    return _having(needs, table, path)
+    if not whole:
+        raise changed(path, "its cells are not those that were written")
+    return _having(needs, table, path, whole=digest is not None)
+
+
+def _table_digest(table: pa.Table) -> str:
+    """The sha256 of a table: names, kinds and cells of its columns, in whatever pieces they are kept."""
+    digest = hashlib.sha256()
+    for name in table.column_names:
+        digest.update(f"{name} {table.num_rows}\n".encode())
+        for part in _cells(table[name].combine_chunks()):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def _cells(cells: pa.Array) -> Iterator[bytes]:
+    """What a column holds: where nothing is missing, and the rest by its kind."""
+    import pyarrow.compute as pc
+    from pyarrow import types
+
+    if types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
+    yield cells.is_valid().to_numpy(zero_copy_only=False).tobytes()
+    cells, kind = cells.drop_null(), cells.type
+    if types.is_list(kind) or types.is_large_list(kind):
+        yield from _cells(pc.list_value_length(cells))
+        yield from _cells(cells.flatten())
+    elif types.is_string(kind) or types.is_large_string(kind):
+        words = cells.dictionary_encode()  # a text is mostly one of a few names
+        yield from _cells(words.indices)
+        yield json.dumps(words.dictionary.to_pylist()).encode()
+    elif types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        yield f"{kind}\n".encode()
+        yield cells.to_numpy(zero_copy_only=False).tobytes()
+    else:
+        yield json.dumps([str(cell) for cell in cells.to_pylist()]).encode()
 
 
 def read_table(path: str | Path, needs: Collection[str] = ()) -> pd.DataFrame:
@@ -187,10 +290,11 @@ def read_benchmark(path: str | Path) -> pd.Series:
         raise LensproofError(f"{path} is no benchmark of Snakemake ({error}): {mend}") from error
 
 
-def _having(columns: Collection[str], table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
+def _having(columns: Collection[str], table: pd.DataFrame, path: str | Path, *, whole: bool = False) -> pd.DataFrame:
+    """The table, if it has the columns; one that is known to be whole is another, and not to be removed."""
     missing = [name for name in columns if name not in table]
     if missing:
-        build = command_for(path)
+        build = None if whole else command_for(path)
         again = f", or remove it and build it again with `{build}`" if build else ""
         raise LensproofError(f"{path} has no column {', '.join(missing)}: give another file{again}")
     return table
@@ -206,11 +310,16 @@ def write_safetensors(path: str | Path, tensors: Mapping[str, torch.Tensor], pro
         save_file(whole, temporary, metadata=header)
 
 
-def read_safetensors(path: str | Path) -> dict[str, torch.Tensor]:
+def read_safetensors(path: str | Path, wanted: str | None = None) -> dict[str, torch.Tensor]:
     """Read the tensors of a safetensors file.
 
+    Args:
+        path: the file.
+        wanted: what it should hold, :data:`TYPICAL` or another of these.
+
     Raises:
-        LensproofError: it is missing, no safetensors, not what was written, or has an entry that is not finite.
+        LensproofError: it is missing, no safetensors, not what was written, has an entry that is not finite, or holds
+            something else than is wanted.
     """
     import torch
     from safetensors import SafetensorError, safe_open
@@ -222,13 +331,18 @@ def read_safetensors(path: str | Path) -> dict[str, torch.Tensor]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no mapping
             digest = (file.metadata() or {}).get(DIGEST_KEY)
     except (SafetensorError, OSError, ValueError) as error:
+        if Path(path).suffix != ".safetensors":
+            raise LensproofError(f"{path} is no safetensors file: give one with {wanted or 'tensors'}") from error
         raise damaged(path, f"it is not readable as safetensors: {error}") from error
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
             raise damaged(path, f"{name} has an entry that is not finite")
     # Files of earlier versions have none.
     if digest is not None and digest != _digest(tensors):
-        raise damaged(path, "its numbers are not those that were written")
+        raise changed(path, "its numbers are not those that were written")
+    found = [kind for kind, name in _KINDS.items() if any(re.fullmatch(name, tensor) for tensor in tensors)]
+    if wanted and found and wanted not in found:
+        raise LensproofError(f"{path} holds {found[0]}, but {wanted} is wanted here: give the file of that")
     return tensors
 
 

@@ -1,6 +1,7 @@
 """Which preset the results in a folder were made with, and the commands that go on with it.
 
-A run leaves ``preset.json`` in its results: the preset's name and the configuration files that were named to choose it.
+A run leaves ``preset.json`` in its results: the preset's name, and the configuration files and single settings that
+were named with it.
 A command that is printed for a user to type names the same preset, since a bare ``snakemake`` means the default one.
 Nothing heavy is imported here: the Snakefile looks here when a run starts.
 """
@@ -24,9 +25,16 @@ FOLDER = Path("workflow/presets")
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def mark(preset: str, files: Iterable[str | Path] = ()) -> dict[str, Any]:
-    """What a run leaves in ``results/preset.json``: ``preset``, and ``files`` as they are to be named again."""
-    return {"preset": preset, "files": [_named(Path(file)) for file in files]}
+def mark(preset: str, files: Iterable[str | Path] = (), config: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What a run leaves in ``results/preset.json``.
+
+    Args:
+        preset: its name.
+        files: configuration files that were named; kept as they are to be named again.
+        config: single settings that were named beside them.
+    """
+    own = {key: value for key, value in (config or {}).items() if key != "preset"}
+    return {"preset": preset, "files": [_named(Path(file)) for file in files], "config": own}
 
 
 def _named(file: Path) -> str:
@@ -41,7 +49,38 @@ def made(results: str | Path = RESULTS) -> dict[str, Any]:
         found = json.loads((Path(results) / NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) and isinstance(found.get("preset"), str) else {}
+    return found if _is_mark(found) else {}
+
+
+def _is_mark(found: Any) -> bool:
+    if not isinstance(found, dict) or not isinstance(found.get("preset"), str):
+        return False
+    files, config = found.get("files", []), found.get("config", {})
+    return isinstance(files, list) and all(isinstance(file, str) for file in files) and isinstance(config, dict)
+
+
+def misnamed(name: str | None, files: Iterable[str | Path] = ()) -> str | None:
+    """Why a run does not start whose preset was named without its settings, as ``--config preset=small`` does.
+
+    Args:
+        name: the preset as it was named beside the configuration files, or None.
+        files: those files.
+
+    Returns:
+        One line that says how to run that preset; None where the name is the files' own, or no preset's here.
+    """
+    given = [DEFAULT, *filter(None, map(_preset_of, files))][-1]
+    if name is None or name == given or (name != DEFAULT and not (ROOT / FOLDER / f"{name}.yaml").is_file()):
+        return None
+    run = "leave --configfile out" if name == DEFAULT else f"name its file, --configfile {FOLDER / f'{name}.yaml'}"
+    return f"--config preset={name} would run {given}'s settings under the name {name}: to run {name}, {run}"
+
+
+def _preset_of(file: str | Path) -> str | None:
+    import yaml
+
+    found = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+    return found.get("preset") if isinstance(found, dict) else None
 
 
 def command(*targets: object, preset: str | None = None, results: str | Path = RESULTS) -> str:
@@ -56,8 +95,10 @@ def command(*targets: object, preset: str | None = None, results: str | Path = R
     preset = preset or os.environ.get(VARIABLE) or found.get("preset") or DEFAULT
     words = ["snakemake --cores 2"]
     if preset != DEFAULT:
-        words.append(f"--configfile {' '.join(_files(preset, found))}")
-        words += ["--"] if targets else []  # or the target would be one more file
+        words.append(f"--configfile {' '.join(map(shlex.quote, _files(preset, found)))}")
+    if own := found.get("config") if found.get("preset") == preset else None:
+        words.append(f"--config {' '.join(shlex.quote(f'{key}={json.dumps(own[key])}') for key in own)}")
+    words += ["--"] if targets and len(words) > 1 else []  # or the target would be one more file or setting
     return " ".join([*words, *map(str, targets)])
 
 

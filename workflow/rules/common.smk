@@ -17,6 +17,9 @@ from lensproof.figures import catalogue as figures
 from lensproof.figures.catalogue import CLAIMS as CLAIMS_TABLE, FIGURES, PAPERS, TABLES
 from lensproof.lenses.band import band
 
+given = workflow.config_settings
+if workflow.is_main_process and (wrong := presets.misnamed(given.config.get("preset"), given.configfiles)):
+    sys.exit(f"lensproof: {wrong}")
 try:
     settings = validated(config)
 except LensproofError as error:
@@ -100,11 +103,10 @@ def share(shard, total, size):
 def begin():
     """Before the first job of a run: refuse to replace the results of another preset unless one was named, and leave
     word of this one. Dry runs and all that builds nothing do not come here."""
-    named = workflow.config_settings.configfiles
-    if not named and "preset" not in workflow.config_settings.config:
+    if not given.configfiles and "preset" not in given.config:
         if refusal := presets.refusal(settings.preset, sorted(workflow.dag_settings.targets)):
             sys.exit(f"lensproof: {refusal}")
-    write_json(presets.RESULTS / presets.NAME, presets.mark(settings.preset, named))
+    write_json(presets.RESULTS / presets.NAME, presets.mark(settings.preset, given.configfiles, given.config))
 
 
 def summary():

@@ -99,6 +99,7 @@ rule gathered_estimates:
         "../../envs/lensproof.yaml"
     params:
         code=lambda wildcards: code_hash("estimate", f"lensproof.statistics.{wildcards.experiment}"),
+        preset=settings.preset,  # recorded with them, and verdicts of several presets are not compared
         resamples=GATHERED.resamples,
         level=settings.bootstrap.level,
         seed=settings.seed,

@@ -3,7 +3,7 @@
 # Snakemake compares what a step itself is told with what it was told when it made its files, and asks for no file that
 # only an intermediate step needs. A run with other settings that is stopped half way removes such files and leaves what
 # was made from them; nothing that is then asked for would be found out of date. So every step is also told, in short,
-# what all the steps before it are told.
+# what all the steps before it are told. In the same way it is found which steps' times are those of this run.
 from functools import cache
 from hashlib import sha256
 
@@ -22,6 +22,16 @@ def told(file):
     wildcards = by.get_wildcards(file)
     files = by.expand_input(wildcards)[0], by.expand_output(wildcards)[0]
     return tuple(map(str, by.expand_params(wildcards, *files, job=None)[1]))
+
+
+@cache
+def timed(file):
+    """The benchmark files of all steps that a file rests on."""
+    if not (by := maker(file)):
+        return frozenset()
+    wildcards = by.get_wildcards(file)
+    own = {str(by.expand_benchmark(wildcards))} if by.benchmark else set()
+    return frozenset(own.union(*(timed(str(before)) for before in by.expand_input(wildcards)[0])))
 
 
 def lineage(of):

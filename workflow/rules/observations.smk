@@ -53,6 +53,7 @@ rule estimates:
         "../../envs/lensproof.yaml"
     params:
         code=lambda wildcards: code_hash("estimate", f"lensproof.statistics.{wildcards.experiment}"),
+        preset=settings.preset,  # recorded with them, and verdicts of several presets are not compared
         resamples=settings.bootstrap.resamples,
         level=settings.bootstrap.level,
         seed=settings.seed,

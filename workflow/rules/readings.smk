@@ -45,6 +45,7 @@ rule readings_estimates:
         "../../envs/lensproof.yaml"
     params:
         code=code_hash("estimate", "lensproof.statistics.readings"),
+        preset=settings.preset,  # recorded with them, and verdicts of several presets are not compared
         resamples=settings.bootstrap.resamples,
         level=settings.bootstrap.level,
         seed=settings.seed,

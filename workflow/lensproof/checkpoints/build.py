@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 from lensproof.checkpoints.fetch import verified
-from lensproof.checkpoints.manifest import MANIFEST
+from lensproof.checkpoints.manifest import MANIFEST, joint
 from lensproof.checkpoints.scratch import install, scratch
 from lensproof.config import (
     AdaptedSource,
@@ -136,15 +135,9 @@ def _manifest(name: str, entry: Checkpoint, folder: Path) -> dict[str, Any]:
         "vocabulary": config.vocab_size,
         "tied": tied,
         "weights": digests,
-        "sha256": _digest(digests),
+        "sha256": joint(digests),
         "provenance": record("checkpoint", {}, source=entry.source.model_dump(mode="json")),
     }
-
-
-def _digest(digests: dict[str, str]) -> str:
-    """One number for all weights: what ``sha256sum *.safetensors | sha256sum`` prints."""
-    lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
-    return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def _config(folder: Path) -> Any:

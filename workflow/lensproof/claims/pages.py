@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lensproof.claims.evidence import number
-from lensproof.claims.records import levels, preset_of
+from lensproof.claims.records import levels, preset_of, presets
 from lensproof.claims.verdicts import over, published_words
 
 STYLES = {
@@ -64,6 +64,21 @@ def overview(records: dict[str, Any], detail: str = DETAILS[0]) -> Table:
         cells = (_cell(cases[name], detail) if name in cases else absent for name in checkpoints or [""])
         table.add_row(name, *cells)
     return table
+
+
+def mixed(records: dict[str, Any]) -> str:
+    """Which claims were judged on estimates of which preset, where these are several; else nothing.
+
+    Args:
+        records: as for :func:`overview`.
+    """
+    of = presets(records)
+    if len(of) < 2:
+        return ""
+    usual, *others = of
+    lines = [f"{preset}: {', '.join(of[preset])}" for preset in others]
+    first = "Estimates of several presets, not to be compared with each other:"
+    return "\n".join([first, *lines, f"{usual}: all else"])
 
 
 def _cell(case: dict[str, Any], detail: str) -> Text:

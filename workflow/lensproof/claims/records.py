@@ -1,13 +1,15 @@
 """What was judged, ``results/claims`` and ``results/claims.csv``: reading it back, and holding it against what is
 expected.
 
-Neither is trusted: a record that another hand has changed, or that was made by another rule than ``claims.yaml`` has
-now, is refused.
+Neither is trusted. A record holds a digest of its own content, and the provenance beside the table one of the table:
+what another hand has changed since is refused (a table without its provenance is not held against a digest). So is a
+record that was made by another rule than ``claims.yaml`` has now, or that says what no judging writes.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +20,9 @@ from lensproof.claims import catalogue
 from lensproof.claims.models import Claim, claims
 from lensproof.claims.verdicts import COLUMNS, about, together
 from lensproof.errors import LensproofError
-from lensproof.files import damaged, read_json, read_table
+from lensproof.files import DIGEST_KEY, changed, damaged, provenance_path, read_json, read_sealed, read_table
 from lensproof.presets import command
+from lensproof.provenance import sha256
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +74,7 @@ def reader(published: Path = catalogue.PUBLISHED) -> Callable[[Path], dict[str, 
     stated = {paper: catalogue.load(paper, published) for paper in {claim.paper for claim in known.values()}}
 
     def read(path: Path) -> dict[str, Any]:
-        value = read_json(path)
+        value = read_sealed(path)
         for why in _wrong(value, path.stem, known, stated):
             raise damaged(path, why)
         return value
@@ -158,6 +161,10 @@ def table(path: Path, published: Path = catalogue.PUBLISHED) -> pd.DataFrame:
     Raises:
         LensproofError: it is missing or damaged, or something else; the line says what is wrong.
     """
+    if path.exists() and provenance_path(path).exists():
+        made = read_json(provenance_path(path))
+        if isinstance(made, dict) and made.get(DIGEST_KEY, sha256(path)) != sha256(path):
+            raise changed(path, f"its sha256 is not that in {provenance_path(path).name}")
     found = read_table(path, COLUMNS)
     for why in _wrong_table(found, list(catalogue.experiments(published))):
         raise damaged(path, why)
@@ -176,7 +183,7 @@ def _wrong_table(found: pd.DataFrame, names: list[str]) -> Iterator[str]:
         yield f"it has a row of {claim} twice"
     for column in ("estimate", "lo", "hi", "n"):
         for value in found[column].dropna():
-            if not isinstance(value, int | float):
+            if not isinstance(value, int | float) or not math.isfinite(value):
                 yield f"{column} is {value}"
     for claim in found.loc[found["lo"] > found["hi"], "claim"]:
         yield f"an interval of {claim} ends before it starts"
@@ -191,6 +198,57 @@ def levels(judged: Iterable[dict[str, Any] | None]) -> list[str]:
 def preset_of(record: dict[str, Any]) -> str | None:
     """The preset that made the estimates of a record, several with commas, or None where none was recorded."""
     return ", ".join(dict.fromkeys(case["preset"] for case in record["checkpoints"] if case["preset"])) or None
+
+
+def presets(judged: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Preset -> the claims that were judged on its estimates, the most frequent first; a claim judged on those of
+    several stands with each.
+
+    Args:
+        judged: from :func:`records`. What no preset was recorded for is left out.
+    """
+    found: dict[str, list[str]] = {}
+    for name, record in judged.items():
+        cases = record["checkpoints"] if record else ()
+        for preset in dict.fromkeys(case["preset"] for case in cases if case["preset"]):
+            found.setdefault(preset, []).append(name)
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+def check_together(judged: Mapping[str, Any], results: Path) -> None:
+    """Whether the records are those of one run.
+
+    Args:
+        judged: from :func:`records`.
+        results: where they stand.
+
+    Raises:
+        LensproofError: they are of several levels or presets, or a record's checkpoints are not those of the other
+            records of its paper.
+    """
+    there = {name: record for name, record in judged.items() if record}
+    build = command("claims", results=results)
+    if len(levels := dict.fromkeys(record["level"] for record in there.values())) > 1:
+        raise LensproofError(f"{results} holds verdicts of several levels ({', '.join(levels)}): run `{build}`")
+    if len(of := presets(there)) > 1:
+        said = ", ".join(f"{record_path(results, names[0])} of {preset}" for preset, names in of.items())
+        raise LensproofError(f"{results} holds verdicts of several presets ({said}): build all with one, `{build}`")
+    for name, its, usual in _odd(there):
+        path = record_path(results, name)
+        again = command(path, results=results)
+        raise LensproofError(
+            f"{path} is on {', '.join(its)}, the other claims of its paper on {', '.join(usual)}: remove it and judge "
+            f"it again with `{again}`"
+        )
+
+
+def _odd(there: Mapping[str, Any]) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Each claim that was not judged on the checkpoints of most claims of its paper, with these and those."""
+    on = {name: sorted(case["checkpoint"] for case in record["checkpoints"]) for name, record in there.items()}
+    for paper in dict.fromkeys(record["paper"] for record in there.values()):
+        own = {name: on[name] for name, record in there.items() if record["paper"] == paper}
+        usual = max(own.values(), key=lambda its: (list(own.values()).count(its), len(its)))
+        yield from ((name, its, usual) for name, its in own.items() if its != usual)
 
 
 def shortfalls(judged: dict[str, Any], expected: dict[str, list[str]]) -> Iterator[str]:

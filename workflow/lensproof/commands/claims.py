@@ -22,7 +22,7 @@ def command(paper: str | None, results: Path, published: Path) -> None:
     """List the claims: one line each, one column per checkpoint, as much of the estimates as the width has room for."""
     from rich.console import Console
 
-    from lensproof.claims.pages import DETAILS, overview
+    from lensproof.claims.pages import DETAILS, mixed, overview
     from lensproof.claims.records import records
     from lensproof.errors import LensproofError
 
@@ -37,6 +37,8 @@ def command(paper: str | None, results: Path, published: Path) -> None:
         if console.measure(table, options=console.options.update(max_width=1000)).maximum <= console.width:
             break
     console.print(table)
+    if words := mixed(found):
+        console.print(words)
     if detail != DETAILS[0]:
         console.print(
             "With more room more is shown; `lensproof claim ID` shows all of one, results/claims.csv of each."

@@ -25,8 +25,8 @@ def command(records: tuple[Path, ...], level: str, published: Path, out: Path) -
     from lensproof.claims.records import reader
     from lensproof.claims.verdicts import COLUMNS, csv_rows, not_run
     from lensproof.errors import LensproofError
-    from lensproof.files import atomic, provenance_path, write_json
-    from lensproof.provenance import record
+    from lensproof.files import DIGEST_KEY, atomic, provenance_path, write_json
+    from lensproof.provenance import record, sha256
 
     read, judged, files = reader(published), {}, {}
     for path in records:
@@ -43,4 +43,5 @@ def command(records: tuple[Path, ...], level: str, published: Path, out: Path) -
         rows += csv_rows(item) if item else [not_run(name, claim, load(claim.paper, published), level, preset)]
     with atomic(out) as temporary:
         pd.DataFrame(rows, columns=list(COLUMNS)).astype({"n": "Int64"}).to_csv(temporary, index=False)
-    write_json(provenance_path(out), record("collect_claims", {path.stem: path for path in records}))
+    made = record("collect_claims", {path.stem: path for path in records})
+    write_json(provenance_path(out), {**made, DIGEST_KEY: sha256(out)})

@@ -50,7 +50,7 @@ def command(
     from lensproof.claims import models
     from lensproof.claims.catalogue import known, load
     from lensproof.claims.verdicts import evidence, judge
-    from lensproof.files import write_json
+    from lensproof.files import write_sealed
     from lensproof.provenance import record
     from lensproof.statistics.estimates import read
 
@@ -74,7 +74,7 @@ def command(
             verdict |= _origin(origins, verdict["checkpoint"], rule.experiment)
         found[name] = {**result, "provenance": provenance}
     for name, result in found.items():
-        write_json(out or into / f"{name}.json", result)
+        write_sealed(out or into / f"{name}.json", result)
 
 
 @dataclass(frozen=True)

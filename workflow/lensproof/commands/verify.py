@@ -17,7 +17,7 @@ from lensproof.claims.catalogue import PUBLISHED
 def command(results: Path, published: Path) -> None:
     """Exit with status 1 and name every claim that should hold at a level of this run (claims.yaml) and does not."""
     from lensproof.claims.models import claims
-    from lensproof.claims.records import levels, preset_of, records, shortfalls
+    from lensproof.claims.records import check_together, levels, preset_of, records, shortfalls
     from lensproof.errors import LensproofError
     from lensproof.presets import command as command_line
 
@@ -25,9 +25,7 @@ def command(results: Path, published: Path) -> None:
     if not any(judged.values()):
         build = command_line("claims", results=results)
         raise LensproofError(f"no claim has been judged under {results}: run `{build}`")
-    if len(runs := {item["level"]: None for item in judged.values() if item}) > 1:
-        build = command_line("claims", results=results)
-        raise LensproofError(f"{results} holds verdicts of several levels ({', '.join(runs)}): run `{build}`")
+    check_together(judged, results)
     expected = {name: claim.expected for name, claim in claims(published).items()}
     lines = list(shortfalls(judged, expected))
     for line in lines:

@@ -8,8 +8,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from lensproof.errors import LensproofError
-from lensproof.figures.captions import drawn, shows_last
-from lensproof.figures.panels import curve, divergence_axis, grid, layer_axis, legend, scale
+from lensproof.figures.captions import documents, drawn, shows_last
+from lensproof.figures.panels import MARK, curve, divergence_axis, grid, layer_axis, legend, scale
 from lensproof.figures.style import method_style
 from lensproof.statistics.methods import MODEL, in_order
 
@@ -17,8 +17,8 @@ TUNED = ("tuned_lens", "held_out")
 """The tuned lens on the corpus that the others are read on, from the ``translators`` experiment."""
 CAPTION = (
     "How far each reading is from the model's own output, by layer, on {checkpoints}: KL(model ‖ reading) in nats. "
-    "Lines are means over positions, bands {level} percentile bootstrap intervals over {documents} ({resamples} "
-    "resamples). Marks stand where a tuned lens was trained. Equal steps are equal ratios: the axis is {scale}. Order "
+    "Lines are means over positions, bands {level} percentile bootstrap intervals ({resamples} resamples) over "
+    "{documents}. Marks stand where a tuned lens was trained. Equal steps are equal ratios: the axis is {scale}. Order "
     "n reaches 0, the model's own reading, where at most n blocks are left; every method does at the last layer. "
     "Layers drawn: {drawn}.{ends}"
 )
@@ -38,28 +38,31 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
     (rows, tuned), (method, _) = _shown(estimates), TUNED
     if rows.empty:
         raise LensproofError("the estimates hold no KL by layer: give those of the readings experiment")
-    figure, panels = grid(rows, titles)
+    figure, panels = grid(pd.concat([rows, tuned]), titles)
     for checkpoint, panel in panels.items():
         own = rows[rows["checkpoint"] == checkpoint]
         for name in in_order(own["method"]):
             curve(panel, own[own["method"] == name], method_style(name))
         marked = tuned[tuned["checkpoint"] == checkpoint]
         if not marked.empty:
-            curve(panel, marked, method_style(method), marker="o", markersize=2.5)
+            curve(panel, marked, method_style(method), **MARK)
         layer_axis(panel, own)
     divergence_axis(list(panels.values()), pd.concat([rows, tuned]))
     figure.supylabel("KL(model \N{DOUBLE VERTICAL LINE} reading), nats", fontsize=8)
     methods = in_order([*rows["method"], *tuned["method"]])
-    legend(figure, methods, min(len(methods), 3) if len(panels) == 1 or len(methods) > 5 else 5)
+    columns = min(len(methods), 3) if len(panels) == 1 or len(methods) > 5 else 5
+    legend(figure, methods, columns, marked=[method])
     return figure
 
 
 def words(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What the caption says of the layers and of the axis."""
+    """What the caption says of the sample, the layers and the axis."""
     rows, tuned = _shown(estimates)
     ends = [*(["layer 0"] if (rows["layer"] == 0).any() else []), *(["the last layer"] if shows_last(rows) else [])]
     left = f" Of these, {' and '.join(ends)} {'are' if len(ends) > 1 else 'is'} left out of the means of Table 1."
-    return {"scale": scale(pd.concat([rows, tuned])), "drawn": drawn(rows, titles), "ends": left if ends else ""}
+    both = pd.concat([rows, tuned])
+    sample = {"documents": documents(both, titles), "scale": scale(both)}
+    return {**sample, "drawn": drawn(rows, titles), "ends": left if ends else ""}
 
 
 def _shown(estimates: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -70,4 +73,5 @@ def _shown(estimates: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     ]  # fmt: skip
     method, setting = TUNED
     tuned = by_layer[(by_layer["method"] == method) & (by_layer["setting"] == setting)]
-    return by_layer[by_layer["experiment"] == "readings"], tuned
+    readings = by_layer[by_layer["experiment"] == "readings"]
+    return readings, tuned[tuned["checkpoint"].isin(set(readings["checkpoint"]))]

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lensproof.errors import LensproofError
-from lensproof.figures.captions import of_layers
-from lensproof.figures.panels import MARGIN, divergence_axis, legend
+from lensproof.figures.captions import alone, documents, mean_over, of_layers
+from lensproof.figures.panels import MARGIN, divergence_axis, legend, scale
 from lensproof.figures.style import COLUMN_INCHES, GREY, method_style
 from lensproof.statistics.methods import in_order
 from lensproof.statistics.training import ROLES
@@ -21,11 +21,11 @@ MEASURES = {"kl": "KL(model \N{DOUBLE VERTICAL LINE} reading), nats", "top1": "a
 APART = 0.05
 """Between the marks of two methods at one checkpoint, as a share of the distance between checkpoints."""
 CAPTION = (
-    "Readings along training, as means over {layers} with {level} bootstrap intervals over {documents} ({resamples} "
+    "Readings along training, {mean}, with {level} bootstrap intervals over {documents} ({resamples} "
     "resamples): divergence from the model's own output (above) and agreement with its top token (below). At one "
     "checkpoint methods stand a little apart, so that no interval hides another. Typical attention is calibrated "
     "anew at each. Before training a model says nearly the same whatever it is given, so that every reading is close "
-    "to it."
+    "to it. The axis of divergences is {scale}."
 )
 
 
@@ -39,10 +39,7 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
     Raises:
         LensproofError: there are no layer means of a series in the estimates.
     """
-    rows = estimates[
-        (estimates["summary"] == "layer_mean") & estimates["contrast"].isna() & estimates["setting"].notna()
-        & ~estimates["setting"].isin(ROLES)
-    ]  # fmt: skip
+    rows = _of_series(estimates)
     if rows.empty:
         raise LensproofError("the estimates hold no series: give those of the training experiment")
     series = list(dict.fromkeys(rows["checkpoint"]))
@@ -55,7 +52,7 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
             _panel(axes[line, column], own[own["measure"] == measure], titles or {})
         top = axes[0, column]
         top.set_title((titles or {}).get(name, name), loc="left", fontweight="bold", pad=15)
-        note = f"{own['clusters'].max()} documents, mean over {of_layers(own['over'])}"
+        note = f"{documents(own)}, {mean_over(of_layers(own['over']), not alone(own['over']))}"
         top.text(0, 1.02, note, transform=top.transAxes, va="bottom", color=GREY, fontsize=7)
     divergence_axis(list(axes[0]), rows[rows["measure"] == "kl"])
     for line, label in enumerate(MEASURES.values()):
@@ -64,6 +61,20 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
         panel.set_ylim(-MARGIN, 1 + MARGIN)
     legend(figure, in_order(rows["method"]), 4)
     return figure
+
+
+def words(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the caption says of the axis."""
+    rows = _of_series(estimates)
+    return {"scale": scale(rows[rows["measure"] == "kl"])}
+
+
+def _of_series(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Layer means at each member of a series."""
+    return estimates[
+        (estimates["summary"] == "layer_mean") & estimates["contrast"].isna() & estimates["setting"].notna()
+        & ~estimates["setting"].isin(ROLES)
+    ]  # fmt: skip
 
 
 def _panel(axes: Axes, rows: pd.DataFrame, titles: Mapping[str, str]) -> None:

@@ -37,7 +37,7 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
     compared = by_layer(estimates, "cosine", [*FIXED, *orders])
     ceiling = by_layer(estimates, "cosine", [CEILING])
     rows = pd.concat([compared, ceiling])
-    figure, panels = grid(compared, titles)
+    figure, panels = grid(rows, titles)
     for checkpoint, panel in panels.items():
         own = rows[rows["checkpoint"] == checkpoint]
         for method in (*FIXED, *orders, CEILING):

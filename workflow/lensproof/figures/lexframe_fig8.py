@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lensproof.figures.captions import drawn
+from lensproof.figures.captions import documents, drawn, listed
 from lensproof.figures.panels import by_layer, curve, layer_axis, linear_axis
 from lensproof.figures.style import COLUMN_INCHES, GREY, method_style
 
@@ -23,7 +23,8 @@ CAPTION = (
     "Above: mean angle of LexFrame[1] to the native readout by layer, on {checkpoints}, with the exponential fitted to"
     " it (dashed) over the layers drawn from 1 to L-2, by least squares in degrees; at the last two layers of a model,"
     " L-1 and L, order 1 is exact by construction. Below: the ceiling of fixed directions, √κ, with its slope (dashed)"
-    " over those whose share of depth is that of layers 8 to 17 of 36, where the paper saw it level off on SmolLM3. "
+    " over the layers drawn whose share of depth is that of layers 8 to 17 of 36, where the paper saw it level off on "
+    "SmolLM3{plateau}. "
     "Bands and brackets are {level} percentile bootstrap intervals over {documents} ({resamples} resamples). Layers "
     "drawn: {drawn}."
 )
@@ -51,7 +52,7 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
         _note(lower, "left", own, SLOPE)
         upper.set_title((titles or {}).get(checkpoint, checkpoint), loc="left", fontweight="bold", pad=15)
         above = {"transform": upper.transAxes, "va": "bottom", "color": GREY, "fontsize": 7}
-        upper.text(0, 1.02, f"{own['clusters'].max()} documents", **above)
+        upper.text(0, 1.02, documents(own), **above)
         upper.grid(axis="x", visible=False)
         layer_axis(lower, ceilings[ceilings["checkpoint"] == checkpoint])
     linear_axis(
@@ -65,7 +66,13 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
 
 def words(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> dict[str, str]:
     """What the caption says of the layers."""
-    return {"drawn": drawn(by_layer(estimates, "angle", [METHOD]), titles)}
+    angles, fitted = (
+        by_layer(estimates, measure, [method], optional=True)
+        for measure, method in (("angle", METHOD), ("plateau_fit", CEILING))
+    )
+    whole = set(fitted["checkpoint"]) == set(angles["checkpoint"])
+    plateau = f": {listed(fitted, titles, whole=whole)}" if len(fitted) else ""
+    return {"drawn": drawn(angles, titles), "plateau": plateau}
 
 
 def _panel(axes: Axes, estimates: pd.DataFrame, method: str, measure: str, fitted: str) -> None:

@@ -16,7 +16,7 @@ from lensproof.statistics.methods import in_order
 
 CAPTION = (
     "KL of readings from the model's own output by position, in long sequences (thin lines with marks) and in the same"
-    " text cut into short ones (wide lines), as means over {layers} with {level} bootstrap intervals over {documents} "
+    " text cut into short ones (wide lines), {mean}, with {level} bootstrap intervals over {documents} "
     "({resamples} resamples), on {checkpoints}. A point stands at the middle of the positions that it gathers, "
     "{gathered}; the trials above each panel are those of one point. Typical attention is calibrated for each length "
     "on the same number of tokens of the same corpus. {axes}"

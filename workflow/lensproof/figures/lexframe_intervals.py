@@ -12,7 +12,7 @@ from lensproof.statistics.methods import in_order
 HALF_WIDTHS = [Column("half_width_kl"), Column("half_width_top1")]
 POWERS = [Column("shrinkage_exponent_kl"), Column("shrinkage_exponent_top1")]
 CAPTION = (
-    "Half of the {level} interval of a mean of Table 1, over {layers}, had only so many documents been read: root mean "
+    "Half of the {level} interval of a number of Table 1, {mean}, had only so many documents been read: root mean "
     "square over random sets of that many, in brackets {level} of these sets. In all {documents} were read, one set: "
     "that row has no range."
 )

@@ -20,7 +20,7 @@ DIFFERENCE = ("difference", "difference_lo", "difference_hi", "large")
 MARK = "†"
 CAPTION = (
     "Each open point of the method (table of open points), and the layers of the mean, decided otherwise, beside "
-    "what was chosen, on the same documents: means over {layers}, those with layers 0 and L over these too, or "
+    "what was chosen, on the same documents: {mean}, those with layers 0 and L over these too, or "
     "numbers of all observed layers (Skipped), with {level} bootstrap intervals over {documents}; differences "
     f"are paired. {OTHERWISE} {MARK}: large, a difference of at least {LARGE:.0%} of the chosen way's value whose "
     "interval leaves out 0: {large}."

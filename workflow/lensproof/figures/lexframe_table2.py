@@ -6,8 +6,8 @@ from lensproof.figures.tables import Column, Layout, Line
 
 CAPTION = (
     "Spearman correlation of what two states are apart by, before one is put in the other's place, with the effect "
-    "of doing so: KL from the model's output at that position to its output with the other state there. Mean over "
-    "{layers} except in the last row, with {level} bootstrap intervals over {documents} of the replaced states. "
+    "of doing so: KL from the model's output at that position to its output with the other state there. {Mean} "
+    "except in the last row, with {level} bootstrap intervals over {documents} of the replaced states. "
     "Readings are taken in the replaced state's prefix; in a row of their own each in its own prefix."
 )
 LAYOUT = Layout(

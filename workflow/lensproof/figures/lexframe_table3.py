@@ -6,7 +6,7 @@ from lensproof.figures.tables import Column, Layout, Line
 
 CAPTION = (
     "Share of steps of a tenth of the state's norm along a token's direction after which, of all tokens, that token's"
-    " logit has gained most in the whole model. Mean over {layers}, with {level} bootstrap intervals over {documents}."
+    " logit has gained most in the whole model. {Mean}, with {level} bootstrap intervals over {documents}."
 )
 LAYOUT = Layout(
     name="table3",

@@ -7,8 +7,8 @@ from lensproof.figures.tables import Column, Layout, Line
 
 CAPTION = (
     "Coefficients as output rows times the state, its Jacobian lens, or what transport makes of it, the first two "
-    "with the best scale of each layer: KL from the model's output to theirs and agreement with its top token. Mean "
-    f"over {{layers}}, with {{level}} bootstrap intervals over {{documents}}. {OTHERWISE} The paper says of the first "
+    "with the best scale of each layer: KL from the model's output to theirs and agreement with its top token. {Mean}, "
+    f"with {{level}} bootstrap intervals over {{documents}}. {OTHERWISE} The paper says of the first "
     "two only that they stay several nats away."
 )
 LAYOUT = Layout(

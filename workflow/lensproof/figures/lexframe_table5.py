@@ -8,8 +8,8 @@ CAPTION = (
     "Moving a state until the runner-up passes the top token in the whole model, by up to its own norm. Reach: share "
     "of predictions turned. Side: at the first length that turns one, mean absolute change of the log-probability of "
     "all other tokens; weighted, by their probability. Clean: share of all tested predictions turned with Side below "
-    "0.1 nats. Reach and Clean are means over {layers}, each layer weighing the same; Side is one mean over all turned "
-    "predictions of these layers together. With {level} bootstrap intervals over {documents}."
+    "0.1 nats. Reach and Clean: {mean}{equally}; Side: one mean over all turned predictions there. "
+    "With {level} bootstrap intervals over {documents}."
 )
 LAYOUT = Layout(
     name="table5",

@@ -8,7 +8,7 @@ from lensproof.figures.tables import Column, Layout, Line
 CAPTION = (
     "Pearson correlation, over states, of each attribution with the change of the top token's centred logit when what"
     " a block, its attention or its MLP writes at the position is taken out and the rest of the whole model runs. The"
-    " native difference is that ablation itself. Mean over {layers}, with {level} bootstrap intervals over"
+    " native difference is that ablation itself. {Mean}, with {level} bootstrap intervals over"
     " {documents}."
 )
 LAYOUT = Layout(

@@ -8,7 +8,7 @@ from lensproof.figures.tables import Column, Layout, Line
 CAPTION = (
     "Order 1 with three things in place of attention in the stream of order 0 that it reads: KL from the model's "
     "output, cosine of its readouts with the native ones, and correlation of its attribution of blocks with the "
-    "ablation. Below, calibrated on texts that share nothing. Mean over {layers}, with "
+    "ablation. Below, calibrated on texts that share nothing. {Mean}, with "
     f"{{level}} bootstrap intervals over {{documents}}. {OTHERWISE} The paper gives this table without intervals."
 )
 LAYOUT = Layout(

@@ -18,8 +18,8 @@ LINES = [
 CAPTION = (
     "Affine translators of a layer's state before the model's own head: trained, as their closed form starts them, "
     "the identity (which reads as the logit lens does) and random ones. On the corpus that they were trained on, "
-    "documents that training did not see, and on another, held out. Mean over {layers}, those that have one, with "
-    f"{{level}} bootstrap intervals over {{documents}}. {OTHERWISE} The paper leaves the tuned lens out."
+    "documents that training did not see, and on the corpus of Table 1 (held out). {Mean}, where they were "
+    f"trained, with {{level}} bootstrap intervals over {{documents}}. {OTHERWISE} The paper leaves the tuned lens out."
 )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator, NullLocator
 
 from lensproof.errors import LensproofError
-from lensproof.figures.captions import depth_of
+from lensproof.figures.captions import depth_of, documents, sample
 from lensproof.figures.names import measure_title, method_title
 from lensproof.figures.style import COLUMN_INCHES, GREY, method_style
 
@@ -22,6 +24,11 @@ SMALLEST_DECADE = 1e-4
 
 FEWEST_STEPS, MOST_STEPS = 4, 9
 """On an axis of layers, between ticks; the last layer is one of them."""
+NOTE, NOTE_POINTS = 66, 8.5
+"""Characters that fit above a panel in a line, and the height of a line in points."""
+MARK = {"marker": "o", "markersize": 2.5}
+STRIP, STRIP_WIDTH = "linear down to 0", 0.28
+"""What stands in the linear strip of an axis, and its share of a panel's width."""
 MARGIN = 0.025
 """Of an axis, beyond the data on either side."""
 
@@ -41,27 +48,23 @@ def by_layer(estimates: pd.DataFrame, measure: str, methods: Sequence[str], *, o
     return rows
 
 
-def per_point(rows: pd.DataFrame) -> str:
-    """How many trials stand behind a point: ``640 trials per point``."""
-    return f"{rows['n'].max():,} trials per point"
-
-
 def grid(
     rows: pd.DataFrame,
     titles: Mapping[str, str] | None = None,
     *,
     height: float = 2.7,
     sharey: bool = True,
-    trials: Callable[[pd.DataFrame], str] = per_point,
+    trials: Callable[[pd.DataFrame], str] | None = None,
 ) -> tuple[Figure, dict[str, Axes]]:
     """A figure with one titled panel per checkpoint, two in a line.
 
     Args:
-        rows: estimates; their checkpoints in order of appearance, and the sample named below each title.
+        rows: estimates of all that is drawn; their checkpoints in order of appearance, and the sample named below each
+            title.
         titles: checkpoint -> name to show.
         height: of a panel, in inches.
         sharey: whether all panels have one scale.
-        trials: what to say of the trials of a checkpoint's rows.
+        trials: what to say of the trials of a checkpoint's rows; none: how many stand behind a point of each method.
     """
     checkpoints = list(dict.fromkeys(rows["checkpoint"]))
     columns = min(len(checkpoints), 2)
@@ -72,20 +75,40 @@ def grid(
     for spare in axes[len(checkpoints) :]:
         spare.remove()
     panels = dict(zip(checkpoints, axes, strict=False))
+    samples = {name: rows[rows["checkpoint"] == name] for name in checkpoints}
+    notes = {
+        name: _broken(f"{documents(own)}, {trials(own)}" if trials else sample(own)) for name, own in samples.items()
+    }
+    pad = 15 + NOTE_POINTS * (max(map(len, notes.values())) - 1)
     for checkpoint, panel in panels.items():
-        own = rows[rows["checkpoint"] == checkpoint]
-        panel.set_title((titles or {}).get(checkpoint, checkpoint), loc="left", fontweight="bold", pad=15)
-        note = f"{own['clusters'].max()} documents, {trials(own)}"
+        panel.set_title((titles or {}).get(checkpoint, checkpoint), loc="left", fontweight="bold", pad=pad)
+        note = "\n".join(notes[checkpoint])
         panel.text(0, 1.02, note, transform=panel.transAxes, va="bottom", color=GREY, fontsize=7)
     return figure, panels
 
 
+def _broken(note: str) -> list[str]:
+    """In lines that fit above a panel, what stands in brackets on its own where one line does not do."""
+    first, bracket, rest = note.partition(" (")
+    parts = [note] if len(note) <= NOTE else [first, bracket.lstrip() + rest]
+    return [line for part in parts for line in textwrap.wrap(part, NOTE)]
+
+
 def curve(axes: Axes, rows: pd.DataFrame, style: Mapping[str, Any], x: str = "layer", **more: Any) -> None:
-    """One method's estimates with the band of its intervals."""
+    """One method's estimates with the band of its intervals; a mark with its interval where there is one point only."""
     rows = rows.sort_values(x)
+    if len(rows) == 1:
+        axes.vlines(rows[x], rows["lo"], rows["hi"], color=style["color"], linewidth=0.8, clip_on=False)
+        more = {**MARK, **more}
     place = rows[x].to_numpy(dtype=float)
     axes.fill_between(place, rows["lo"], rows["hi"], color=style["color"], alpha=0.25, linewidth=0)
     axes.plot(place, rows["point"], clip_on=False, **{**style, **more})
+
+
+def _marked(figure: Figure, color: str) -> bool:
+    """Whether a curve of this colour is one point."""
+    lines = (line for axes in figure.axes for line in axes.lines)
+    return any(line.get_color() == color and len(line.get_xdata()) == 1 for line in lines)
 
 
 def layer_axis(axes: Axes, rows: pd.DataFrame) -> None:
@@ -139,18 +162,51 @@ def divergence_axis(panels: Sequence[Axes], rows: pd.DataFrame) -> None:
             axes.set_ylim(10**low, 10**high)
         else:
             axes.axhspan(0, 10**low, color="#f0f0f0", linewidth=0, zorder=0)
-            place = {"transform": axes.get_yaxis_transform(), "va": "center"}
-            axes.text(0.015, 10**low / 2, "linear down to 0", color=GREY, fontsize=6.5, **place)
             axes.set_yscale("symlog", linthresh=10**low, linscale=0.5)
             axes.set_ylim(0, 10**high)
+            if (left := _free(axes, 10**low)) is not None:
+                place = {"transform": axes.get_yaxis_transform(), "va": "center"}
+                axes.text(left + 0.015, 10**low / 2, STRIP, color=GREY, fontsize=6.5, **place)
         ticks = [*([0] if strip else []), *(10.0**power for power in range(low, high + 1))]
         axes.yaxis.set_major_locator(FixedLocator(ticks))
         axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def legend(figure: Figure, methods: Sequence[str], columns: int, **more: Mapping[str, Any]) -> None:
-    """The methods' lines above all panels; ``more`` gives further lines by their label."""
-    handles = [Line2D([], [], label=method_title(method), **method_style(method)) for method in methods]
+def _free(axes: Axes, top: float) -> float | None:
+    """Where in the strip from 0 to ``top`` words can stand on nothing that is drawn: their left end as a share of the
+    panel's width; none: there is no such place, and the caption alone says what the strip is."""
+    paths = [line.get_xydata() for line in axes.lines]
+    paths += [path.vertices for drawn in axes.collections for path in drawn.get_paths()]
+    to_share = axes.transData - axes.transAxes
+    high = to_share.transform((axes.get_xlim()[0], top))[1] + MARGIN / 2
+    taken = []
+    for path in paths:
+        corners = to_share.transform(path)
+        steps = np.linspace(0, 1, 101)[:, None, None]
+        points = (corners[:-1] + steps * np.diff(corners, axis=0)).reshape(-1, 2) if len(corners) > 1 else corners
+        taken.append(points[points[:, 1] <= high, 0])
+    x = np.concatenate(taken) if taken else np.empty(0)
+    places = (0.0, 0.5 - STRIP_WIDTH / 2, 1 - STRIP_WIDTH)
+    return next((left for left in places if not ((left < x) & (x < left + STRIP_WIDTH)).any()), None)
+
+
+def legend(
+    figure: Figure, methods: Sequence[str], columns: int, marked: Sequence[str] = (), **more: Mapping[str, Any]
+) -> None:
+    """The methods' lines above all panels, once these are drawn.
+
+    Args:
+        figure: with its panels.
+        methods: whose lines.
+        columns: of the legend.
+        marked: methods whose curves have marks; those with a curve of one point have them anyhow.
+        more: further lines by their label.
+    """
+    handles = []
+    for method in methods:
+        look = method_style(method)
+        mark = MARK if method in marked or _marked(figure, look["color"]) else {}
+        handles.append(Line2D([], [], label=method_title(method), **look, **mark))
     handles += [Line2D([], [], label=label, **style) for label, style in more.items()]
     figure.legend(handles=handles, loc="outside upper center", ncols=columns, handlelength=2.6, columnspacing=1.6)

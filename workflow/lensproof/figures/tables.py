@@ -16,7 +16,7 @@ import pandas as pd
 
 from lensproof.claims.published import values
 from lensproof.errors import LensproofError
-from lensproof.figures.captions import said
+from lensproof.figures.captions import documents, said
 from lensproof.figures.names import measure_title, method_title
 
 COLUMNS = (
@@ -110,8 +110,9 @@ class Layout:
         experiment: whose estimates.
         lines: rows in their order; those without any estimate are left out.
         columns: columns of each checkpoint's group.
-        caption: text; ``{level}``, ``{documents}`` and ``{layers}`` stand for what the table's own rows say
-            (:func:`lensproof.figures.captions.said`), ``{other_layers}`` for the layers of another experiment's lines.
+        caption: text; ``{level}``, ``{layers}`` and the like stand for what the table's own rows say
+            (:func:`lensproof.figures.captions.said`), ``{documents}`` for what all rows say, ``{other_layers}`` for the
+            layers of another experiment's lines.
         no_width: what an interval of no width means here.
         no_interval: why a number has none.
         empty: why a cell is empty.
@@ -183,7 +184,8 @@ class Layout:
     def _caption(self, table: pd.DataFrame, titles: Mapping[str, str]) -> str:
         others = table["method"].isin([line.method for line in self.lines if line.experiment])
         own, other = (said(rows, titles) if len(rows) else {} for rows in (table[~others], table[others]))
-        text = self.caption.format(**{**other, **own}, other_layers=other.get("layers", ""))
+        known = {**other, **own, "documents": documents(table, titles), "other_layers": other.get("layers", "")}
+        text = self.caption.format(**known)
         empty = any("" in line for line in self._ours(table, titles).rows)
         return text + notes(table, self.no_width, self.no_interval) + (f" {self.empty}" if empty else "")
 

@@ -12,7 +12,7 @@ experiment.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,13 @@ SHARED_NAMES = {"lexframe": "Typical attention and the Jacobian lens", "gathered
 ORDER = ("reproduced", "contradicted", "inconclusive", "not testable", "not run")
 
 
-def tidy(paper: str, benchmarks: Path, claims: pd.DataFrame, entries: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+def tidy(
+    paper: str,
+    benchmarks: Path,
+    claims: pd.DataFrame,
+    entries: Mapping[str, Mapping[str, Any]],
+    only: Collection[Path] = (),
+) -> pd.DataFrame:
     """One row per target and checkpoint (:data:`COLUMNS`).
 
     Args:
@@ -80,6 +86,7 @@ def tidy(paper: str, benchmarks: Path, claims: pd.DataFrame, entries: Mapping[st
         benchmarks: ``results/benchmarks``.
         claims: ``results/claims.csv``.
         entries: claim -> what the catalogue says of it, its ``paper``, ``experiment`` and ``location``.
+        only: benchmark files that count, where others may lie there too; none: all.
     """
     of, rows = {name: _target(entry) for name, entry in entries.items() if entry["paper"] == paper}, []
     claims = claims.assign(target=claims["claim"].map(of))[claims["claim"].isin(of)]
@@ -88,13 +95,13 @@ def tidy(paper: str, benchmarks: Path, claims: pd.DataFrame, entries: Mapping[st
         for checkpoint in checkpoints:
             own = claims[(claims["checkpoint"] == checkpoint) & (claims["target"] == name)]
             files = [file for experiment in needed for file in _files(benchmarks, paper, experiment, checkpoint)]
-            rows.append((name, title(name), command(f"{paper}_{name}"), checkpoint, *_cost(files),
+            rows.append((name, title(name), command(f"{paper}_{name}"), checkpoint, *_cost(files, only),
                          _verdicts(own["verdict"])))  # fmt: skip
     for item, patterns in SHARED[paper].items():
         for checkpoint in checkpoints:
             files = _matching(benchmarks, patterns, checkpoint=checkpoint)
             build = command(ARTIFACTS[item].format(checkpoint=checkpoint))
-            rows.append((item.lower().replace(" ", "_"), item, build, checkpoint, *_cost(files), ""))
+            rows.append((item.lower().replace(" ", "_"), item, build, checkpoint, *_cost(files, only), ""))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -156,12 +163,12 @@ def _matching(benchmarks: Path, patterns: Iterable[str], **names: str) -> list[P
     return [file for pattern in patterns for file in sorted(benchmarks.glob(pattern.format(**names)))]
 
 
-def _cost(files: list[Path]) -> tuple[float, float, float, int]:
+def _cost(files: list[Path], only: Collection[Path]) -> tuple[float, float, float, int]:
     """Seconds of processor and of wall time, the largest memory in MB, and the number of jobs.
 
     Of jobs too short to be sampled Snakemake knows the wall time only, and that stands in for the other.
     """
-    timed = [read_benchmark(file) for file in files]
+    timed = [read_benchmark(file) for file in files if not only or file in only]
     memory = max((float(row["max_rss"]) for row in timed if pd.notna(row["max_rss"])), default=0.0)
     busy = sum(float(row["cpu_time"] if row["cpu_time"] > 0 else row["s"]) for row in timed)
     return busy, sum(float(row["s"]) for row in timed), memory, len(timed)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from lensproof.checkpoints.anatomy.decoder import Decoder
 from lensproof.errors import LensproofError
-from lensproof.files import check_shapes, read_provenance, read_safetensors, write_safetensors
+from lensproof.files import TYPICAL, check_shapes, read_provenance, read_safetensors, write_safetensors
 from lensproof.lenses.ridge import RIDGES, Folds, Moments
 from lensproof.progress import bar
 
@@ -131,7 +131,7 @@ def load(path: str | Path, decoder: Decoder, weights: str | None = None) -> Typi
     Raises:
         LensproofError: it was calibrated on another model, or is damaged.
     """
-    tensors = read_safetensors(path)
+    tensors = read_safetensors(path, TYPICAL)
     check_shapes(path, tensors, SHAPES)
     typical = TypicalAttention(**tensors)
     shape = (decoder.depth, decoder.width, decoder.width)

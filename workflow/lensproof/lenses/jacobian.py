@@ -24,6 +24,7 @@ from torch import Tensor
 from lensproof.checkpoints.anatomy.decoder import Decoder, full
 from lensproof.errors import LensproofError
 from lensproof.files import (
+    JACOBIAN,
     atomic,
     check_shapes,
     damaged,
@@ -258,7 +259,7 @@ def load(path: str | Path, decoder: Decoder | None = None, weights: str | None =
 
 
 def _load_safetensors(path: str | Path) -> JacobianLens:
-    tensors, provenance = read_safetensors(path), read_provenance(path)
+    tensors, provenance = read_safetensors(path, JACOBIAN), read_provenance(path)
     prompts = tensors.pop(PROMPTS, None)
     # Files of earlier versions say it in their header only.
     prompts = provenance.get("jacobian_lens", {}).get("prompts") if prompts is None else int(prompts.sum())

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from lensproof.checkpoints.anatomy.decoder import Decoder
 from lensproof.errors import LensproofError
-from lensproof.files import check_shapes, read_provenance, read_safetensors, write_safetensors
+from lensproof.files import PROBE, check_shapes, read_provenance, read_safetensors, write_safetensors
 from lensproof.lenses.ridge import RIDGES, Moments, solve
 from lensproof.progress import bar
 from lensproof.streams.trace import residuals
@@ -117,7 +117,7 @@ def load(path: str | Path, decoder: Decoder, labels: Tensor, weights: str | None
     Raises:
         LensproofError: it was fitted on another model, for other labels, or is damaged.
     """
-    tensors = read_safetensors(path)
+    tensors = read_safetensors(path, PROBE)
     check_shapes(path, tensors, SHAPES)
     probe = RidgeProbe(**tensors)
     layers, _, width = probe.weight.shape

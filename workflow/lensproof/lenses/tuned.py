@@ -18,7 +18,15 @@ from torch import Tensor
 
 from lensproof.checkpoints.anatomy.decoder import Decoder, full
 from lensproof.errors import LensproofError
-from lensproof.files import check_shapes, damaged, layer_number, read_provenance, read_safetensors, write_safetensors
+from lensproof.files import (
+    TUNED,
+    check_shapes,
+    damaged,
+    layer_number,
+    read_provenance,
+    read_safetensors,
+    write_safetensors,
+)
 from lensproof.lenses.ridge import Moments, solve
 from lensproof.progress import bar
 from lensproof.streams.trace import residuals
@@ -199,7 +207,7 @@ def load(path: str | Path, decoder: Decoder | None = None, weights: str | None =
     Raises:
         LensproofError: it was trained for another model, or is damaged.
     """
-    tensors = read_safetensors(path)
+    tensors = read_safetensors(path, TUNED)
     layers = sorted({layer_number(path, name.split(".")[0]) for name in tensors})
     if not layers:
         raise damaged(path, "it has no layer")

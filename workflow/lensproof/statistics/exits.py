@@ -75,7 +75,7 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     Returns:
         One row per estimate (``workflow/schemas/estimates.schema.yaml``). Measures: ``settled``; ``skipped``,
         ``agreement`` and ``threshold`` of the exit; ``settled_minus_skipped``, both on the tested half. ``n`` counts
-        positions, those of the tested half for the exit.
+        positions and ``clusters`` documents, those of the tested half for the exit.
         ``threshold`` is 1 also where no confidence reaches the agreement, so that everything runs.
 
     Raises:
@@ -99,13 +99,23 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
             found[measure][method] = draws
     read = next(iter(grids.values())).document  # the same positions by every method
     n = dict.fromkeys(UNITS, int(np.isin(read, halves[1]).sum())) | {"settled": len(read)}
+    behind = dict.fromkeys(UNITS, len(halves[1])) | {"settled": len(documents)}
     layers = max((grid.layers.tolist() for grid in grids.values()), key=len)
     pairs = {"settled": "all", "skipped": "all"}
     return finish(
         sample,
         "exits",
         itertools.chain.from_iterable(
-            overall(sample, measure, unit, found[measure], n=n[measure], layers=layers, pairs=pairs.get(measure, ()))
+            overall(
+                sample,
+                measure,
+                unit,
+                found[measure],
+                n=n[measure],
+                layers=layers,
+                pairs=pairs.get(measure, ()),
+                clusters=behind[measure],
+            )
             for measure, unit in UNITS.items()
         ),
     )

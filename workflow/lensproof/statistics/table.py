@@ -79,6 +79,7 @@ def overall(
     layers: Sequence[int],
     setting: str | None = None,
     pairs: Pairs = "all",
+    clusters: int | None = None,
 ) -> Iterator[Row]:
     """Rows of a measure that has one number for all layers: every method, and paired differences.
 
@@ -91,8 +92,10 @@ def overall(
         layers: those behind the number.
         setting: a factor besides the method.
         pairs: as for :func:`contrasted`.
+        clusters: documents behind the number, if not all of the sample.
     """
     common = {"measure": measure, "unit": unit, "setting": setting, "n": n, **of_all(layers)}
+    common |= {} if clusters is None else {"clusters": clusters}
     for method, draws in found.items():
         yield row(sample, method, draws, **common)
     for method, reference in _pairs(list(found), pairs):
@@ -188,10 +191,15 @@ def finish(sample: Sample, experiment: str, rows: Iterable[Row]) -> pd.DataFrame
     if table.empty:
         raise LensproofError(f"{sample.checkpoint}: the observations hold nothing that {experiment} estimates")
     table = table.assign(
-        checkpoint=sample.checkpoint, experiment=experiment, clusters=len(sample.documents),
+        checkpoint=sample.checkpoint, experiment=experiment, clusters=_clusters(table, len(sample.documents)),
         resamples=sample.resamples, level=sample.level, seed=sample.seed, depth=sample.depth,
     )  # fmt: skip
     return table[list(COLUMNS)].astype(TYPES)
+
+
+def _clusters(table: pd.DataFrame, documents: int) -> pd.Series | int:
+    """All documents of the sample, but where a row says how many it rests on."""
+    return table["clusters"].fillna(documents).astype(int) if "clusters" in table else documents
 
 
 def _pairs(methods: Sequence[str], pairs: Pairs) -> list[tuple[str, str]]:
