@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import re
 import subprocess
@@ -18,15 +16,15 @@ from matplotlib.font_manager import fontManager
 from matplotlib.image import imread
 from models import tokens
 
+from lensproof.checkpoints.build import build
 from lensproof.checkpoints.load import encode, load, load_tokenizer
-from lensproof.config import RandomSource
+from lensproof.config import Checkpoint, RandomSource
 from lensproof.errors import LensproofError
 from lensproof.experiments.prompt import read
 from lensproof.figures.reading import draw
 from lensproof.figures.style import FONT
 from lensproof.frames import typical
 from lensproof.lenses import jacobian
-from lensproof.specimens import tiny
 
 PROMPT = "After the rain the children ran"
 
@@ -36,9 +34,9 @@ def results(tmp_path_factory):
     """A results folder with a tiny Gemma 3, its typical attention and its lens."""
     folder = tmp_path_factory.mktemp("results")
     checkpoint, artifacts = folder / "checkpoints" / "toy", folder / "artifacts" / "toy"
-    tiny.build(RandomSource(kind="random", architecture="gemma3_text", seed=3), checkpoint)
-    weights = hashlib.sha256((checkpoint / "model.safetensors").read_bytes()).hexdigest()
-    (checkpoint / "checkpoint.json").write_text(json.dumps({"sha256": weights}))
+    source = RandomSource(kind="random", architecture="gemma3_text", seed=3)
+    entry = Checkpoint(title="A toy", licence="CC0-1.0", layers=4, tied=True, source=source)
+    weights = build("toy", entry, checkpoint)["sha256"]
     decoder = load(checkpoint)
     typical.save(artifacts / "typical_attention.safetensors", typical.calibrate(decoder, tokens(4, 20)), {})
     lens = jacobian.fit(decoder, tokens(1, 20), skip=4)

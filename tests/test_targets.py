@@ -16,6 +16,12 @@ def benchmark(folder, name, seconds, memory, busy="NA"):
     path.write_text(f"s\th:m:s\tmax_rss\tcpu_time\n{seconds}\t0:00:01\t{memory}\t{busy}\n")
 
 
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    """Commands name the preset of the results of the folder that they are printed in: here there are none."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def table(tmp_path):
     benchmark(tmp_path, "steering/toy/000.tsv", 40, 1024, 30)
