@@ -18,6 +18,7 @@ from typing import Any
 
 import pandas as pd
 
+from lensproof.claims.records import VERDICTS
 from lensproof.experiments.catalogue import BESIDE, DERIVED
 from lensproof.figures.catalogue import CLAIMS, FIGURES, TABLES, title
 from lensproof.files import read_benchmark
@@ -50,7 +51,6 @@ COUNTED = (
     "which many need, are the last two rows. A claim is counted once, under the first target that its place in the "
     "paper names, or else the first table that shows its experiment."
 )
-ORDER = ("reproduced", "contradicted", "inconclusive", "not testable", "not run")
 
 
 def tidy(
@@ -150,7 +150,7 @@ def _untimed(target: str) -> str:
 
 def _verdicts(verdicts: pd.Series) -> str:
     found = Counter(verdicts)
-    return ", ".join(f"{found[verdict]} {verdict}" for verdict in ORDER if found[verdict])
+    return ", ".join(f"{found[verdict]} {verdict}" for verdict in VERDICTS if found[verdict])
 
 
 def _duration(seconds: float) -> str:
