@@ -5,20 +5,19 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from runs import linked, snakemake
 
 SMALL = ("--configfile", "workflow/presets/small.yaml")
 FIGURE, TABLE, CLAIM = "lexframe_fig5", "lexframe_table1", "claim_lexframe_order1_top1"
 FITTED, OBSERVED, ESTIMATED = "artifacts", "observations", "estimates"
 
 
-def snakemake(root: Path, folder: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--directory", str(folder), *arguments]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=600)
+def said(root: Path, folder: Path, *arguments: str) -> str:
+    """What Snakemake says of a run that ends well."""
+    done = snakemake(root, folder, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 
@@ -26,16 +25,14 @@ def snakemake(root: Path, folder: Path, *arguments: str) -> str:
 @pytest.fixture(scope="module")
 def made(root, tmp_path_factory):
     """A folder in which Snakemake holds every result of the small preset to be made."""
-    folder = tmp_path_factory.mktemp("made")
-    for name in ("config.yaml", "workflow", "paper"):
-        (folder / name).symlink_to(root / name)
-    listed = snakemake(root, folder, *SMALL, "--summary", "--", "all").splitlines()
+    folder = linked(root, tmp_path_factory.mktemp("made"))
+    listed = said(root, folder, *SMALL, "--summary", "--", "all").splitlines()
     files = [folder / line.split("\t")[0] for line in listed if line.startswith("results/")]
     assert len(files) > 200
     for file in files:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
-    snakemake(root, folder, *SMALL, "--touch", "--quiet", "all", "--", "all")
+    said(root, folder, *SMALL, "--touch", "--quiet", "all", "--", "all")
     return folder
 
 
@@ -56,10 +53,10 @@ def stopped(made, tmp_path):
 
 def planned(root: Path, folder: Path, target: str, *settings: str) -> set[str]:
     """The rules that a run would start."""
-    said = snakemake(root, folder, *settings, "--dry-run", "--quiet", "rules", "--", target)
-    if "Nothing to be done" in said:
+    text = said(root, folder, *settings, "--dry-run", "--quiet", "rules", "--", target)
+    if "Nothing to be done" in text:
         return set()
-    table = said.split("job ", 1)[1].splitlines()[2:]
+    table = text.split("job ", 1)[1].splitlines()[2:]
     return {line.split()[0] for line in table[: next(n for n, line in enumerate(table) if line.startswith("total"))]}
 
 
@@ -112,8 +109,8 @@ def test_the_table_of_targets_counts_the_times_of_its_own_shards(root, stopped, 
     settings = ("--config", f"experiments={{steering: {{shard: {size}}}}}")
     target = "results/tables/lexframe/targets.csv"
     plan = ("--dry-run", "--printshellcmds", "--forcerun", "targets", "--", target)
-    said = snakemake(root, stopped(OBSERVED), *SMALL, *settings, *plan)
-    (command,) = [line for line in said.splitlines() if " targets results/claims.csv" in line]
+    text = said(root, stopped(OBSERVED), *SMALL, *settings, *plan)
+    (command,) = [line for line in text.splitlines() if " targets results/claims.csv" in line]
     found = re.findall(r"--timed results/benchmarks/steering/smollm2-135m/(\d+).tsv", command)
     assert found == [f"{shard:03d}" for shard in range(-(-5 // size))]
     assert "--timed results/benchmarks/jacobian_lens/gemma3-270m/000.tsv" in command

@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+from runs import command, linked, snakemake
 
 from lensproof import presets
 from lensproof.files import provenance_path, read_json, read_safetensors, write_json
@@ -17,21 +18,10 @@ from lensproof.files import provenance_path, read_json, read_safetensors, write_
 SMOKE = ("--configfile", "workflow/presets/smoke.yaml")
 
 
-def command(folder, *arguments):
-    """Snakemake on this checkout's workflow, with its results in ``folder``."""
-    return [sys.executable, "-m", "snakemake", "--cores", "2", "--directory", str(folder), *arguments]
-
-
-def snakemake(root, folder, *arguments):
-    return subprocess.run(command(folder, *arguments), cwd=root, capture_output=True, text=True, timeout=600)
-
-
 @pytest.fixture
 def folder(root, tmp_path):
     """An empty folder to run in, with what the workflow reads by relative path."""
-    for name in ("config.yaml", "workflow", "paper"):
-        (tmp_path / name).symlink_to(root / name)
-    return tmp_path
+    return linked(root, tmp_path)
 
 
 def test_the_dag_is_built_without_anything_heavy(root, folder):
@@ -173,9 +163,7 @@ def test_a_named_preset_goes_on_and_is_remembered(root, folder):
 @pytest.mark.slow
 def test_a_run_killed_in_the_lens_fit_goes_on_with_the_same_numbers(root, folder, tmp_path_factory):
     target = "results/artifacts/tiny-llama/jacobian_lens.safetensors"
-    whole = tmp_path_factory.mktemp("whole")
-    for name in ("config.yaml", "workflow", "paper"):
-        (whole / name).symlink_to(root / name)
+    whole = linked(root, tmp_path_factory.mktemp("whole"))
     # One core, so that shards come one after another.
     many = ("--cores", "1", *SMOKE, "--config", "jacobian_lens={prompts: 5, skip: 4, cotangents: 8, shard: 1}")
     assert snakemake(root, whole, *many, "--", target).returncode == 0

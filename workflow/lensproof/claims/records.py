@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
 VERDICTS = ("reproduced", "contradicted", "inconclusive", "not testable", "not run")
+"""In the order in which they are listed."""
 
 
 def record_path(results: Path, claim: str) -> Path:

@@ -42,7 +42,7 @@ def evidence(
     Raises:
         LensproofError: the table is not one of estimates.
     """
-    table = checked(estimates).astype(object)
+    table = _checked(estimates).astype(object)
     names = ["reference", "contrast", "setting", "layer"]
     table[names] = table[names].where(table[names].notna(), None)
     return [
@@ -52,7 +52,7 @@ def evidence(
     ]
 
 
-def checked(estimates: pd.DataFrame) -> pd.DataFrame:
+def _checked(estimates: pd.DataFrame) -> pd.DataFrame:
     """The table, if it is one of estimates.
 
     Raises:

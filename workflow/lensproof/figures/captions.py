@@ -76,10 +76,8 @@ def documents(rows: pd.DataFrame, titles: Mapping[str, str] | None = None) -> st
 def sample(rows: pd.DataFrame) -> str:
     """How many documents and trials stand behind each point of one checkpoint's curves, and whose are others:
     ``5 documents, 640 trials per point (Tuned lens: 4, 512)``."""
-    ranges = rows.groupby("method", sort=False, observed=True)["n"].agg(["min", "max"])
-    trials = ranges.apply(lambda own: " to ".join(f"{n:,}" for n in sorted({own["min"], own["max"]})), axis=1)
-    clusters = rows.groupby("method", sort=False, observed=True)["clusters"].max()
-    behind = {name: (f"{clusters[name]}", trials[name]) for name in trials.index}
+    methods = rows.groupby("method", sort=False, observed=True)
+    behind = {name: (f"{own['clusters'].max()}", spread(own["n"])) for name, own in methods}
     usual = Counter(behind.values()).most_common(1)[0][0]
     others: dict[tuple[str, str], list[str]] = {}
     for name, own in behind.items():
@@ -87,6 +85,11 @@ def sample(rows: pd.DataFrame) -> str:
     del others[usual]
     parts = [f"{', '.join(names)}: {_other(own, usual)}" for own, names in others.items()]
     return f"{usual[0]} documents, {usual[1]} trials per point" + (f" ({'; '.join(parts)})" if parts else "")
+
+
+def spread(values: pd.Series) -> str:
+    """``1,024``, or ``12 to 16``."""
+    return " to ".join(f"{value:,}" for value in sorted({int(values.min()), int(values.max())}))
 
 
 def _other(own: tuple[str, str], usual: tuple[str, str]) -> str:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
 from lensproof.errors import LensproofError
+from lensproof.figures.captions import spread
 from lensproof.figures.panels import curve, divergence_axis, exact, grid, legend, scale
 from lensproof.figures.style import method_style
 from lensproof.statistics.methods import in_order
@@ -64,7 +65,7 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
 def words(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> dict[str, str]:
     """What the caption says of the positions that a point gathers and of the axis."""
     rows = _by_position(estimates)
-    gathered = [f"{_range(own['width'])} of a sequence of {length:,}" for length, own in rows.groupby("length")]
+    gathered = [f"{spread(own['width'])} of a sequence of {length:,}" for length, own in rows.groupby("length")]
     axes = (
         f"The axis of positions is logarithmic, that of divergences is {scale(rows)}." if exact(rows) else LOGARITHMIC
     )
@@ -82,14 +83,9 @@ def _by_position(estimates: pd.DataFrame) -> pd.DataFrame:
 
 def _trials(rows: pd.DataFrame) -> str:
     """How many trials stand behind a point of each length."""
-    numbers = [_range(own["n"]) for _, own in rows.groupby("length")][::-1]
+    numbers = [spread(own["n"]) for _, own in rows.groupby("length")][::-1]
     names = ("long", "short") if len(numbers) == 2 else ("",) * len(numbers)
     return "trials per point: " + ", ".join(f"{n} {name}".strip() for n, name in zip(numbers, names, strict=True))
-
-
-def _range(values: pd.Series) -> str:
-    """``16``, or ``12 to 16``."""
-    return " to ".join(f"{value:,}" for value in sorted({int(values.min()), int(values.max())}))
 
 
 def _positions(axes: Axes, first: float, length: int) -> None:

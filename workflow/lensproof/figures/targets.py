@@ -18,6 +18,7 @@ from typing import Any
 
 import pandas as pd
 
+from lensproof.claims.records import VERDICTS
 from lensproof.experiments.catalogue import BESIDE, DERIVED
 from lensproof.figures.catalogue import CLAIMS, FIGURES, TABLES, title
 from lensproof.files import read_benchmark
@@ -69,7 +70,6 @@ COUNTED = (
     "table that shows its experiment."
 )
 SHARED_NAMES = {"lexframe": "Typical attention and the Jacobian lens", "gathered": "The Jacobian lens and query states"}
-ORDER = ("reproduced", "contradicted", "inconclusive", "not testable", "not run")
 
 
 def tidy(
@@ -181,7 +181,7 @@ def _untimed(paper: str, target: str) -> str:
 
 def _verdicts(verdicts: pd.Series) -> str:
     found = Counter(verdicts)
-    return ", ".join(f"{found[verdict]} {verdict}" for verdict in ORDER if found[verdict])
+    return ", ".join(f"{found[verdict]} {verdict}" for verdict in VERDICTS if found[verdict])
 
 
 def _duration(seconds: float) -> str:

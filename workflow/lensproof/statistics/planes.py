@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from lensproof.errors import LensproofError
-from lensproof.statistics.sample import depth_of
+from lensproof.statistics.sample import depth_of, whole
 from lensproof.statistics.table import COLUMNS, TYPES, behind
 
 NEEDED = ("checkpoint", "method", "layer", "rank", "token", "x", "y", "kept")
@@ -30,9 +29,7 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     Raises:
         LensproofError: there is no trial, or a column is missing.
     """
-    missing = [column for column in NEEDED if column not in observations.columns]
-    if missing or observations.empty:
-        raise LensproofError(f"the observations lack {', '.join(missing) or 'trials'}: build them again")
+    whole(observations, NEEDED)
     points = observations.melt(
         ["checkpoint", "method", "layer", "rank", "token"], list(MEASURES), "axis", "point"
     ).assign(unit="cosine", summary="layer")

@@ -42,13 +42,13 @@ def join(shards: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(shards.values(), ignore_index=True)
 
 
-def whole(observations: pd.DataFrame, needs: Sequence[str] = ()) -> pd.DataFrame:
-    """The trials themselves, if there is any, and all have the columns ``needs`` besides :data:`FACTORS`.
+def whole(observations: pd.DataFrame, needs: Sequence[str]) -> pd.DataFrame:
+    """The trials themselves, if there is any, and all have the columns ``needs``.
 
     Raises:
         LensproofError: a column is missing, or there is no trial.
     """
-    missing = [column for column in (*FACTORS, *needs) if column not in observations.columns]
+    missing = [column for column in needs if column not in observations.columns]
     if missing:
         raise LensproofError(f"the observations lack {', '.join(missing)}: build them again with this version")
     if observations.empty:
@@ -116,7 +116,7 @@ class Sample:
         Raises:
             LensproofError: a column, any trial, or all but one document is missing, or several checkpoints are mixed.
         """
-        checkpoints = sorted(set(whole(observations, needs)["checkpoint"]))
+        checkpoints = sorted(set(whole(observations, (*FACTORS, *needs))["checkpoint"]))
         if len(checkpoints) > 1:
             raise LensproofError(
                 f"observations of one checkpoint are needed, not of {len(checkpoints)} ({', '.join(checkpoints)})"

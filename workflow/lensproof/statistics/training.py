@@ -9,7 +9,7 @@ import pandas as pd
 
 from lensproof.errors import LensproofError
 from lensproof.statistics.means import means
-from lensproof.statistics.sample import ByLayer, Sample, whole
+from lensproof.statistics.sample import FACTORS, ByLayer, Sample, whole
 from lensproof.statistics.table import Row, between, contrasted, finish, of_mean, row
 
 ROLES = ("initial", "trained", "least_of_trained", "trained_minus_initial")
@@ -33,7 +33,7 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     Raises:
         LensproofError: a column or any trial is missing, or there is only one checkpoint.
     """
-    needs = ("kl", "agrees", "depth")
+    needs = (*FACTORS, "kl", "agrees", "depth")
     series = list(dict.fromkeys(whole(observations, needs)["checkpoint"].astype(str)))
     if len(series) < 2:
         raise LensproofError(f"a training series has two checkpoints or more, not only {series[0]}")

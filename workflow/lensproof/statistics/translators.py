@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from lensproof.statistics.means import means
-from lensproof.statistics.sample import Sample, whole
+from lensproof.statistics.sample import FACTORS, Sample, whole
 from lensproof.statistics.table import Row, contrasted, finish
 
 
@@ -24,7 +24,8 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
         ``setting`` is the corpus trained on, by its name, or ``held_out``.
     """
     tables = []
-    for corpus, trials in whole(observations, ("corpus", "kl", "agrees")).groupby("corpus", sort=False, observed=True):
+    needs = (*FACTORS, "corpus", "kl", "agrees")
+    for corpus, trials in whole(observations, needs).groupby("corpus", sort=False, observed=True):
         sample = Sample.of(trials, resamples=resamples, level=level, seed=seed)
         tables.append(finish(sample, "translators", _rows(sample, trials, str(corpus))))
     return pd.concat(tables, ignore_index=True)
