@@ -19,7 +19,7 @@ from lensproof.claims.models import Guards, claims
 from lensproof.claims.records import reader, shortfalls
 from lensproof.claims.verdicts import csv_rows, judge
 from lensproof.errors import LensproofError
-from lensproof.files import read_json, write_json, write_parquet
+from lensproof.files import read_json, write_json, write_parquet, write_sealed
 
 PUBLISHED = catalogue.load("gathered")
 CLAIMS = claims()
@@ -152,6 +152,9 @@ def test_a_claim_that_the_guard_fires():
 
 SMALL = "snakemake --cores 2 --configfile workflow/presets/small.yaml --"
 
+PROVENANCE = {"package": "0", "commit": None, "code": "0", "preset": "small", "config": None}
+"""Of a record made here."""
+
 
 @pytest.fixture
 def planted():
@@ -199,7 +202,7 @@ def test_rules_are_worded_at_the_level_of_each_checkpoint():
 
 def test_records_match_their_schema(planted, root):
     validator = Draft202012Validator(yaml.safe_load((root / "workflow/schemas/claim.schema.yaml").read_text()))
-    validator.validate(json.loads(json.dumps({**planted, "provenance": {}})))
+    validator.validate(json.loads(json.dumps({**planted, "provenance": PROVENANCE, "sha256": "0" * 64})))
 
 
 def test_verify_holds_each_level_to_what_it_expects(planted):
@@ -298,7 +301,7 @@ def held(tmp_path):
         for case_ in record["checkpoints"]:
             case_ |= {"preset": "small", "entry": "from estimates", "inputs": []}
         change(record, record["checkpoints"][0])
-        write_json(tmp_path / f"{claim}.json", {**record, "provenance": {}})
+        write_sealed(tmp_path / f"{claim}.json", {**record, "provenance": PROVENANCE})
         return tmp_path / f"{claim}.json"
 
     return write
