@@ -8,9 +8,11 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+from lensproof.checkpoints.manifest import MANIFEST, joint
 from lensproof.corpora.benchmark import tracking
 from lensproof.corpora.benchmark.passages import OWN, Passage, load
 from lensproof.corpora.benchmark.wording import LANGUAGE, SYMBOLS, TRACKING, VERDICTS
+from lensproof.files import write_json
 
 WORDS = {
     "Spanish": "pan agua casa perro", "German": "Brot Wasser Haus Hund", "French": "pain eau maison chien",
@@ -87,5 +89,8 @@ def checkpoint(path: Path, **options) -> Path:
     """A folder with a tokenizer and a manifest, as far as records need a checkpoint."""
     tokenizer(**options).save_pretrained(path)
     (path / "config.json").write_text(json.dumps({"model_type": "llama"}))
-    (path / "checkpoint.json").write_text(json.dumps({"sha256": "0" * 64}))
+    weights = {"model.safetensors": "0" * 64}
+    made = {"name": path.name, "title": "Words", "licence": "CC0-1.0", "architecture": "LlamaForCausalLM", "tied": True}
+    sizes = dict.fromkeys(("layers", "width", "vocabulary"), 1)
+    write_json(path / MANIFEST, {**made, **sizes, "weights": weights, "sha256": joint(weights), "provenance": {}})
     return path

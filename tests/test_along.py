@@ -138,7 +138,7 @@ def test_nothing_stands_upon_the_words_in_the_strip_of_figure_6(least, strip, wo
     """They are there where there is room, and the caption names the strip in any case."""
     rows = pd.DataFrame([
         {"checkpoint": "toy", "setting": name, "method": method, "measure": measure, "summary": "layer_mean",
-         "contrast": None, "point": point, "lo": low, "hi": 0.75, "clusters": 4, "over": "12", "level": 0.95,
+         "contrast": None, "point": point, "lo": low, "hi": 0.75, "n": 4, "clusters": 4, "over": "12", "level": 0.95,
          "resamples": 100}
         for measure in ("kl", "top1") for name in ("early", "late")
         for method, point, low in (

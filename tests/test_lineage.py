@@ -110,7 +110,7 @@ def test_the_table_of_targets_counts_the_times_of_its_own_shards(root, stopped, 
     target = "results/tables/lexframe/targets.csv"
     plan = ("--dry-run", "--printshellcmds", "--forcerun", "targets", "--", target)
     text = said(root, stopped(OBSERVED), *SMALL, *settings, *plan)
-    (command,) = [line for line in text.splitlines() if " targets results/claims.csv" in line]
+    (command,) = [line for line in text.splitlines() if " targets lexframe results/claims.csv" in line]
     found = re.findall(r"--timed results/benchmarks/steering/smollm2-135m/(\d+).tsv", command)
     assert found == [f"{shard:03d}" for shard in range(-(-5 // size))]
     assert "--timed results/benchmarks/jacobian_lens/gemma3-270m/000.tsv" in command
