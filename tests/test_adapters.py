@@ -295,7 +295,8 @@ def curve(*rows):
         ([(0, 0.25, 0.5, 0.5, 0.3), (20, 0.89, 0.95, 0.95, 0.95)], None),  # flexible is below the floor
         ([(20, 0.90, 0.985, 0.95, 0.95), (30, 0.95, 0.95, 0.95, 0.95)], 0),  # both ends are inside; the first is kept
         ([(20, 0.91, 1.0, 1.0, 1.0), (30, 0.95, 0.97, 1.0, 1.0), (40, 0.96, 0.97, 1.0, 1.0)], 1),  # fewer outside
-        ([(20, 0.95, 0.80, 0.95, 0.95), (30, 0.95, 1.0, 0.95, 0.95)], 1),  # as many, by less
+        ([(20, 0.95, 1.0, 0.95, 0.95), (30, 0.95, 0.99, 0.95, 0.95)], 1),  # as many, by less
+        ([(20, 0.95, 0.80, 0.95, 0.95), (30, 0.95, 1.0, 1.0, 1.0)], 1),  # an arm that is not learnt is worst
         ([(20, 1.0, 0.95, 0.95, 0.95), (30, 0.97, 1.0, 1.0, 1.0)], 1),  # flexible comes first
         ([(20, 1.0, 0.95, 0.95, 0.95), (30, 0.99, 1.0, 1.0, 1.0), (40, 0.99, 1.0, 1.0, 1.0)], 1),  # never inside
         ([(0, 0.95, 0.95, 0.95, 0.95)], None),  # without an adapter
@@ -312,6 +313,8 @@ def test_training_ends_with_all_inside_or_when_nothing_better_comes():
     assert not selection.finished(curve((20, *ceiling), (20 + PATIENCE - 1, *ceiling)))
     assert selection.finished(curve((20, *ceiling), (20 + PATIENCE, *ceiling)))
     assert not selection.finished(curve((20, 0.5, *inside[1:]), (500, 0.5, *inside[1:])))
+    unlearnt = (0.95, 0.95, 0.5, 0.95)
+    assert not selection.finished(curve((20, *unlearnt), (20 + PATIENCE, *unlearnt)))
 
 
 def test_arms_over_the_ceiling_are_drawn_seldom_until_they_are_below():

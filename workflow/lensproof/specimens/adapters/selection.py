@@ -39,24 +39,30 @@ def kept(curve: Sequence[Validation]) -> int | None:
     """Index of the checkpoint to keep, if there is one so far; step 0 is the model without an adapter.
 
     The flexible arm comes first: it must reach the floor, and be as little over the ceiling as can be had. Then as few
-    of the others as possible are outside of the band; then they are outside by as little as possible; then the earliest
-    is taken.
+    of the others as possible are below the floor, since an arm near chance makes every contrast with it untestable;
+    then as few as possible are outside of the band; then they are outside by as little as possible; then the earliest is
+    taken.
     """
     candidates = [index for index, found in enumerate(curve) if found.step and found.accuracy[FIRST] >= FLOOR]
     return min(candidates, key=lambda index: _misfit(curve[index].accuracy), default=None)
 
 
-def _misfit(accuracy: Mapping[str, float]) -> tuple[float, int, float]:
+def _misfit(accuracy: Mapping[str, float]) -> tuple[float, int, int, float]:
     gaps = [gap(accuracy[arm]) for arm in OTHERS]
-    return gap(accuracy[FIRST]), sum(part > 0 for part in gaps), sum(gaps)
+    return gap(accuracy[FIRST]), _unlearnt(accuracy), sum(part > 0 for part in gaps), sum(gaps)
+
+
+def _unlearnt(accuracy: Mapping[str, float]) -> int:
+    """How many of the other arms are below the floor."""
+    return sum(accuracy[arm] < FLOOR for arm in OTHERS)
 
 
 def finished(curve: Sequence[Validation]) -> bool:
-    """Whether training can end: nothing better can come, or has come for long."""
+    """Whether training can end: every arm is learnt, and nothing better can come, or has come for long."""
     best = kept(curve)
-    if best is None:
+    if best is None or _unlearnt(curve[best].accuracy):
         return False
-    ideal = _misfit(curve[best].accuracy) == (0, 0, 0)
+    ideal = not any(_misfit(curve[best].accuracy))
     return ideal or curve[-1].step - curve[best].step >= PATIENCE
 
 
