@@ -40,8 +40,7 @@ def kept(curve: Sequence[Validation]) -> int | None:
 
     The flexible arm comes first: it must reach the floor, and be as little over the ceiling as can be had. Then as few
     of the others as possible are below the floor, since an arm near chance makes every contrast with it untestable;
-    then as few as possible are outside of the band; then they are outside by as little as possible; then the earliest is
-    taken.
+    then as few as possible are outside of the band, by as little as possible; then the earliest is taken.
     """
     candidates = [index for index, found in enumerate(curve) if found.step and found.accuracy[FIRST] >= FLOOR]
     return min(candidates, key=lambda index: _misfit(curve[index].accuracy), default=None)
