@@ -24,8 +24,10 @@ CAPTION = (
     f"not be much: the vocabulary is large. {SPACE} stands for a space at either end of a token. Layers drawn: "
     "{drawn}. One example, without intervals."
 )
-LONGEST = 8
+LONGEST = 10
 """Characters of a token that are shown."""
+AFTER, GAP = (1, 0.5), 4
+"""A token stands where the one before it ends, so many points further on."""
 
 
 def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Figure:
@@ -39,7 +41,7 @@ def draw(estimates: pd.DataFrame, titles: Mapping[str, str] | None = None) -> Fi
         LensproofError: the estimates given are not these.
     """
     ranks = select(estimates, measure="rank", setting=LANGUAGE)
-    figure, panels = lines(ranks, titles, widths=(1, 2.1), height=2.15, note=False)
+    figure, panels = lines(ranks, titles, widths=(1, 2.5), height=2.15, note=False)
     for checkpoint, (curves, grid) in panels.items():
         own = estimates[(estimates["checkpoint"] == checkpoint) & (estimates["setting"] == LANGUAGE)]
         _ranks(curves, own)
@@ -98,13 +100,14 @@ def _cell(axes: Axes, column: int, line: int, rows: pd.DataFrame, z) -> None:
         [column, column], [line + 0.12, line + 0.88], color=colour, linewidth=2, solid_capstyle="butt", clip_on=False
     )
     axes.text(column + 0.04, line + 0.3, f"rank {z.point + 1:,.0f}", color=GREY, fontsize=6, va="center")
-    texts = [str(token) for token in rows["token"]]
-    step = 0.93 / max(1, len(texts))
-    for place, text in enumerate(texts):
-        gold = text.strip() == str(z.token)
-        look = {"color": colour, "fontweight": "bold"} if gold else {"color": "#222222"}
-        at = (column + 0.04 + place * step, line + 0.68)
-        axes.text(*at, clip(_plain(text), LONGEST), fontsize=6, va="center", parse_math=False, **look)
+    look = {"fontsize": 5.1, "va": "center", "parse_math": False, "annotation_clip": False}
+    before, at = axes.transData, (column + 0.04, line + 0.68)
+    for token in rows["token"]:
+        gold = str(token).strip() == str(z.token)
+        weight = {"color": colour, "fontweight": "bold"} if gold else {"color": "#222222"}
+        text = clip(_plain(str(token)), LONGEST)
+        before = axes.annotate(text, at, (GAP if at == AFTER else 0, 0), before, "offset points", **look, **weight)
+        at = AFTER
 
 
 def _plain(token: str) -> str:
