@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import itertools
 from collections import Counter
 
 import gathered_world as world
@@ -212,7 +213,10 @@ def test_tokens_are_short_and_no_formulas(estimates, recwarn):
     longer = {" the": " internationalisation", " 漢": " 漢字", "alpha": "$alpha$"}
     figure = drawn(gathered_example, estimates.replace({"token": longer}))
     ranks, grid = panels(figure)
-    assert {"·intern…", "·U+6F22…"} <= {text.get_text() for text in grid.texts}
+    assert {"·internat…", "·U+6F22 U…"} <= {text.get_text() for text in grid.texts}
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in grid.texts if not text.get_text().startswith("layer")]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
     assert "“$alpha$”" in ranks.get_title("left")
     assert not recwarn.list
 
