@@ -19,7 +19,7 @@ KNOWN = 1
 """How likely an arm is drawn that the last validation found over the ceiling: it must not be forgotten."""
 EVERY, OFTEN, NEAR = 30, 10, 0.75
 """Steps between validations, and between those after one in which the flexible arm reached ``NEAR``."""
-PATIENCE = 40
+PATIENCE = 20
 """Steps after the kept checkpoint without a better one, at which training ends."""
 
 
