@@ -86,16 +86,19 @@ def test_too_few_complete_instances_are_an_error_that_counts_them():
 def test_saved_states_come_back_with_their_records_and_only_for_their_weights(tmp_path):
     records = instances(3)
     states = torch.randn(len(records), 3, 4)
-    arms.save(tmp_path / "a.safetensors", states[:10], records[:10], {"weights": "w"})
-    arms.save(tmp_path / "b.safetensors", states[10:], records[10:], {"weights": "w"})
+    made = {"weights": "w", "inputs": {"records": {"sha256": "r"}}}
+    arms.save(tmp_path / "a.safetensors", states[:10], records[:10], made)
+    arms.save(tmp_path / "b.safetensors", states[10:], records[10:], made)
     paths = [tmp_path / "a.safetensors", tmp_path / "b.safetensors"]
     decoder = SimpleNamespace(depth=2, width=4)
-    found, back = arms.load(paths, records[::-1], decoder, "w")
+    found, back = arms.load(paths, records[::-1], decoder, "w", "r")
     assert found == records
     assert torch.equal(back, states)
     with pytest.raises(LensproofError, match="other weights"):
-        arms.load(paths, records, decoder, "v")
+        arms.load(paths, records, decoder, "v", "r")
+    with pytest.raises(LensproofError, match="other records than these, or of these before they changed"):
+        arms.load(paths, records, decoder, "w", "s")
     with pytest.raises(LensproofError, match="not among the records"):
-        arms.load(paths, records[:5], decoder, "w")
+        arms.load(paths, records[:5], decoder, "w", "r")
     with pytest.raises(LensproofError, match="its states are not those of 3 blocks of width 4"):
-        arms.load(paths, records, SimpleNamespace(depth=3, width=4), "w")
+        arms.load(paths, records, SimpleNamespace(depth=3, width=4), "w", "r")

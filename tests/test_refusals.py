@@ -1139,6 +1139,27 @@ def test_records_that_were_made_for_another_tokenizer(planted, tmp_path, command
     assert "was made with another tokenizer" in refused_on_records(planted, tmp_path, command, records=file)
 
 
+@pytest.mark.parametrize("key", ["latent_token_id", "candidate_token_ids"])
+def test_tokens_of_another_tokenizer_are_not_run(planted, tmp_path, key):
+    """Whether or not a file says what it was made for."""
+    file, found = tmp_path / "given.jsonl", [json.loads(line) for line in (planted / "records.jsonl").open()]
+    for record in found:
+        record[key] = record[key] + 1 if isinstance(record[key], int) else [token + 1 for token in record[key]]
+    file.write_text("".join(json.dumps(record) + "\n" for record in found))
+    line = refused_on_records(planted, tmp_path, "query-states", records=file)
+    assert "line 1" in line
+    assert "of this tokenizer" in line
+
+
+def test_states_of_other_records_are_not_read(planted, tmp_path):
+    """Those of another set have the same names."""
+    file = tmp_path / "language_unmatched.jsonl"
+    model = ["--checkpoint", planted / "checkpoints/planted"]
+    lensproof("records", "build", "language_unmatched", *model, "--count", 4, "--out", file)
+    line = refused_on_records(planted, tmp_path, "observe-arms", records=file)
+    assert "was made of other records than these" in line
+
+
 @pytest.mark.parametrize("made_here", [True, False])
 @pytest.mark.parametrize("kind", [*KINDS, "absent"])
 def test_states_that_are_damaged(planted, tmp_path, kind, made_here):

@@ -42,7 +42,7 @@ def command(
     from lensproof.corpora import needs
     from lensproof.experiments import arms
     from lensproof.files import write_parquet
-    from lensproof.provenance import record
+    from lensproof.provenance import record, sha256
 
     module = options.observation_on_records(experiment)
     given = None if settings is None else options.json_object("--options", settings)
@@ -52,7 +52,7 @@ def command(
     weights = digest(checkpoint)
     read = needs.records_for(checkpoint, records)
     decoder = load(checkpoint, device, precision)
-    own, found = arms.load(states, read, decoder, weights)
+    own, found = arms.load(states, read, decoder, weights, sha256(records))
     run = arms.ArmsRun(
         checkpoint=checkpoint.name,
         name=name,

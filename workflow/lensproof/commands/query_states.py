@@ -36,6 +36,7 @@ def command(
     from lensproof.checkpoints.load import load, load_tokenizer
     from lensproof.checkpoints.manifest import MANIFEST, digest
     from lensproof.corpora import needs
+    from lensproof.corpora.benchmark.check import check
     from lensproof.corpora.benchmark.record import ARMS
     from lensproof.errors import LensproofError
     from lensproof.experiments import arms as experiment
@@ -49,9 +50,11 @@ def command(
     if absent:
         raise LensproofError(f"{records} has no record of the arm {absent[0]!r} (it has {', '.join(there)})")
     chosen = [item for item in experiment.chosen(found, there, first, count) if item.condition in wanted]
+    tokenizer = load_tokenizer(checkpoint)
+    check(records, tokenizer)
     decoder = load(checkpoint, device, precision)
     progress = f"{records.stem}, {checkpoint.name}, instances {first}-{first + count - 1}"
-    states = experiment.query_states(decoder, load_tokenizer(checkpoint), chosen, progress)
+    states = experiment.query_states(decoder, tokenizer, chosen, progress)
     manifest = checkpoint / MANIFEST
     stated = {"first": first, "count": count, "arms": wanted, "device": str(decoder.device), "precision": precision}
     made = record("query_states", {"weights": manifest, "records": records}, **stated)

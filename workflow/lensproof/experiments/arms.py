@@ -127,7 +127,7 @@ def save(path: str | Path, states: Tensor, records: Sequence[Record], provenance
 
 
 def load(
-    paths: Sequence[str | Path], records: Sequence[Record], decoder: Decoder, weights: str
+    paths: Sequence[str | Path], records: Sequence[Record], decoder: Decoder, weights: str, source: str
 ) -> tuple[list[Record], Tensor]:
     """The records whose states the files hold, in their order, and the states ``[N, L + 1, d]``.
 
@@ -136,6 +136,7 @@ def load(
         records: of the file that they were made from.
         decoder: the model.
         weights: sha256 of the checkpoint's weights.
+        source: sha256 of the file of records.
 
     Raises:
         LensproofError: a file is missing or damaged, was made with other weights or of other records, or holds states
@@ -154,6 +155,10 @@ def load(
             raise damaged(path, f"it holds {len(tensors['states'])} states of {len(names)} records")
         if provenance.get("weights") != weights:
             raise LensproofError(f"{path} was made with other weights: {mend}")
+        if provenance.get("inputs", {}).get("records", {}).get("sha256") != source:
+            raise LensproofError(
+                f"{path} was made of other records than these, or of these before they changed: {mend}"
+            )
         for name in names:
             if name not in by_id:
                 raise LensproofError(f"{path} holds states of {name}, which is not among the records: {mend}")
