@@ -65,12 +65,11 @@ for paper, name, experiments in listed(TABLES):
             "../../envs/lensproof.yaml"
         params:
             code=code_hash("table", f"lensproof.figures.{paper}_{name}"),
-            paper=paper,
-            name=name,
+            item=f"{paper} {name}",
             estimates=shown(paper, experiments),
             titles=TITLES,
         shell:
-            "lensproof --log {log} table {params.paper} {params.name} {params.estimates} {params.titles} --out {output.csv}"
+            "lensproof --log {log} table {params.item} {params.estimates} {params.titles} --out {output.csv}"
 
 
 rule lexframe:
