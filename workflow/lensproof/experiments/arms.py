@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -145,27 +145,37 @@ def load(
     by_id, seen = {record.id: record for record in records}, {}
     states = []
     for path in paths:
-        tensors, provenance = read_safetensors(path), read_provenance(path)
-        check_shapes(path, tensors, {"states": ("records", "layers", "width")})
-        if tensors["states"].shape[1:] != (decoder.depth + 1, decoder.width):
-            raise damaged(path, f"its states are not those of {decoder.depth} blocks of width {decoder.width}")
-        names, build = provenance.get("records", []), command_for(path)
-        mend = f"build it again with `{build}`" if build else "give another"
-        if len(names) != len(tensors["states"]):
-            raise damaged(path, f"it holds {len(tensors['states'])} states of {len(names)} records")
-        if provenance.get("weights") != weights:
-            raise LensproofError(f"{path} was made with other weights: {mend}")
-        if provenance.get("inputs", {}).get("records", {}).get("sha256") != source:
-            raise LensproofError(
-                f"{path} was made of other records than these, or of these before they changed: {mend}"
-            )
+        names, own = _named(path, decoder)
+        if (wrong := _not_of(read_provenance(path), weights, source, by_id)) is not None:
+            build = command_for(path)
+            raise LensproofError(f"{path} {wrong}: {f'build it again with `{build}`' if build else 'give another'}")
         for name in names:
-            if name not in by_id:
-                raise LensproofError(f"{path} holds states of {name}, which is not among the records: {mend}")
             if (other := seen.setdefault(name, path)) != path:
                 raise LensproofError(f"{other} and {path} both hold states of {name}: give each shard once")
-        states.append(tensors["states"])
+        states.append(own)
     return [by_id[name] for name in seen], torch.cat(states)
+
+
+def _named(path: str | Path, decoder: Decoder) -> tuple[list[str], Tensor]:
+    """Ids of the records in a file, and their states, which fit the model."""
+    tensors, names = read_safetensors(path), read_provenance(path).get("records", [])
+    check_shapes(path, tensors, {"states": ("records", "layers", "width")})
+    states = tensors["states"]
+    if states.shape[1:] != (decoder.depth + 1, decoder.width):
+        raise damaged(path, f"its states are not those of {decoder.depth} blocks of width {decoder.width}")
+    if len(names) != len(states):
+        raise damaged(path, f"it holds {len(states)} states of {len(names)} records")
+    return names, states
+
+
+def _not_of(provenance: Mapping[str, Any], weights: str, source: str, records: Container[str]) -> str | None:
+    """What a file of states was made of in place of these weights and records, if it was."""
+    if provenance.get("weights") != weights:
+        return "was made with other weights"
+    if provenance.get("inputs", {}).get("records", {}).get("sha256") != source:
+        return "was made of other records than these, or of these before they changed"
+    strangers = [name for name in provenance.get("records", []) if name not in records]
+    return f"holds states of {strangers[0]}, which is not among the records" if strangers else None
 
 
 def by_instance(records: Sequence[Record]) -> Iterator[tuple[str, list[int]]]:

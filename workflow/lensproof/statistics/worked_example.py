@@ -11,9 +11,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from lensproof.errors import LensproofError
 from lensproof.statistics.examples import singles
-from lensproof.statistics.sample import depth_of
+from lensproof.statistics.sample import depth_of, whole
 from lensproof.statistics.table import Row
 
 NEEDED = ("checkpoint", "records", "method", "layer", "place", "token", "rank", "rz", "probability", "vocabulary")
@@ -31,9 +30,7 @@ def estimate(observations: pd.DataFrame, *, resamples: int, level: float, seed: 
     Raises:
         LensproofError: there is no trial, or a column is missing.
     """
-    missing = [column for column in NEEDED if column not in observations.columns]
-    if missing or observations.empty:
-        raise LensproofError(f"the observations lack {', '.join(missing) or 'trials'}: build them again")
+    whole(observations, NEEDED)
     about = {"resamples": resamples, "level": level, "seed": seed, "depth": depth_of(observations)}
     return singles(_rows(observations), "worked_example", **about)
 

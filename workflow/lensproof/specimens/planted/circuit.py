@@ -173,13 +173,18 @@ def circuit(plan: Plan, space: Space) -> Circuit:
     return built
 
 
+def _everywhere(space: Space, width: int, key: Tensor, source: Tensor, target: Tensor) -> Head:
+    """A head that brings ``source`` from positions with ``key`` to every later one, in every arm."""
+    head = Head(space, width)
+    head.seeks(space.one, key, ON)
+    head.seeks(space.one, space["bos"], SINK)
+    head.copies(source, target)
+    return head
+
+
 def arm(space: Space, width: int) -> Head:
     """Tells every position from the keyword on which arm the prompt is of: the demand."""
-    head = Head(space, width)
-    head.seeks(space.one, space["keyword"], ON)
-    head.seeks(space.one, space["bos"], SINK)
-    head.copies(space["arm at source"], space["arm"])
-    return head
+    return _everywhere(space, width, space["keyword"], space["arm at source"], space["arm"])
 
 
 def previous_label(space: Space, width: int) -> Head:
@@ -194,20 +199,12 @@ def previous_label(space: Space, width: int) -> Head:
 
 def copy(space: Space, width: int) -> Head:
     """Brings z from the words so far to every position, in every arm, where the output head does not read it."""
-    head = Head(space, width)
-    head.seeks(space.one, space["word"], ON)
-    head.seeks(space.one, space["bos"], SINK)
-    head.copies(space["z at source"], space["copy"])
-    return head
+    return _everywhere(space, width, space["word"], space["z at source"], space["copy"])
 
 
 def question(space: Space, width: int) -> Head:
     """Tells every position whether there was a question mark before the keyword."""
-    head = Head(space, width)
-    head.seeks(space.one, space["question"][0] - space.arm(*ARMS), ON)
-    head.seeks(space.one, space["bos"], SINK)
-    head.copies(space["question"], space["asked"])
-    return head
+    return _everywhere(space, width, space["question"][0] - space.arm(*ARMS), space["question"], space["asked"])
 
 
 def supplied(space: Space, width: int) -> Head:
